@@ -1,0 +1,1 @@
+//! Accesses to rollups to JetStream; and the sink role, JetStream to ClickHouse.

@@ -1,0 +1,1 @@
+//! On each node: open events, drain rings, snapshot processes, spool, ship raw bytes.

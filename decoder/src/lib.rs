@@ -1,0 +1,1 @@
+//! Raw bytes to symbolized, classified accesses.

@@ -1,0 +1,3 @@
+//! The command people type.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Every message that crosses a process, with units; subjects, limits; conversions to the model.

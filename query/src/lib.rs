@@ -1,0 +1,1 @@
+//! gRPC and HTTP API, guarded SQL, exports; the web page.

@@ -1,0 +1,1 @@
+//! What every process does alike: config, logs, metrics, admin endpoints, shutdown.

@@ -1,0 +1,1 @@
+//! Schema, migrations, typed reads and writes; the embedded engine behind ClickHouse's HTTP interface.
