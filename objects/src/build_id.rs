@@ -1,0 +1,114 @@
+//! What identifies a file or a kernel: its build id, else its content.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::xxh3_128;
+
+/// How an id was made; ids of different kinds never compare equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum IdKind {
+    /// The linker's GNU build id.
+    Gnu = 1,
+    /// A hash of the whole content, for files without a build id.
+    Content = 2,
+}
+
+/// The identity of a file, of a module or of a kernel: up to 20 bytes and how they were made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    kind: IdKind,
+    len: u8,
+    bytes: [u8; Self::MAX_LEN],
+}
+
+impl ObjectId {
+    /// Most bytes of an id. The kernel reports no longer ones either.
+    pub const MAX_LEN: usize = 20;
+
+    /// A GNU build id; what is longer than [`Self::MAX_LEN`] is cut. `None` if empty.
+    pub fn gnu(id: &[u8]) -> Option<Self> {
+        let id = id.get(..Self::MAX_LEN).unwrap_or(id);
+        let len = u8::try_from(id.len()).ok().filter(|len| *len > 0)?;
+        let mut bytes = [0; Self::MAX_LEN];
+        bytes.get_mut(..id.len())?.copy_from_slice(id);
+        Some(Self {
+            kind: IdKind::Gnu,
+            len,
+            bytes,
+        })
+    }
+
+    /// The id of a file by its content: 16 bytes of hash, then the low 4 of its length.
+    pub fn of_content(content: &[u8]) -> Self {
+        let hash = xxh3_128(content).to_be_bytes();
+        let [.., l0, l1, l2, l3] = (content.len() as u64).to_be_bytes();
+        let mut bytes = [0; Self::MAX_LEN];
+        for (to, from) in bytes
+            .iter_mut()
+            .zip(hash.into_iter().chain([l0, l1, l2, l3]))
+        {
+            *to = from;
+        }
+        Self {
+            kind: IdKind::Content,
+            len: 20,
+            bytes,
+        }
+    }
+
+    /// The id of an ELF file: its GNU build id, else a hash of the content.
+    pub fn of_file(file: &[u8]) -> Self {
+        Self::of_elf(file).unwrap_or_else(|| Self::of_content(file))
+    }
+
+    /// The GNU build id of an ELF file, from its note segments or its note sections.
+    pub fn of_elf(file: &[u8]) -> Option<Self> {
+        crate::elf::build_id(file)
+    }
+
+    /// The GNU build id in a block of little-endian notes, such as `/sys/kernel/notes` and
+    /// `/sys/module/NAME/notes/.note.gnu.build-id`.
+    pub fn of_notes(notes: &[u8]) -> Option<Self> {
+        crate::elf::build_id_in_notes(notes)
+    }
+
+    /// An id of this kind, as received. `None` if empty or longer than [`Self::MAX_LEN`].
+    pub fn new(kind: IdKind, id: &[u8]) -> Option<Self> {
+        if id.len() > Self::MAX_LEN {
+            return None;
+        }
+        Some(Self {
+            kind,
+            ..Self::gnu(id)?
+        })
+    }
+
+    /// How it was made.
+    pub fn kind(&self) -> IdKind {
+        self.kind
+    }
+
+    /// Its bytes, 1 to 20.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+/// Lower-case hex as perf prints it; hashes of content start with `content:`.
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kind == IdKind::Content {
+            f.write_str("content:")?;
+        }
+        self.as_bytes()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectId({self})")
+    }
+}

@@ -1,0 +1,291 @@
+//! A table as bytes.
+//!
+//! ```text
+//! "MWSY" | version u8 | xxh3 of what follows u64 LE | zstd of:
+//!   gaps, segments (count; vaddr offset file_size mem_size flags each)
+//!   functions, objects, thread-locals, each as columns:
+//!     count, bytes of names, start deltas, sizes, flags (u8), sources (u8), lengths of names, names
+//! ```
+//!
+//! All numbers are LEB128 varints unless said otherwise. Columns, because equal things side by side
+//! are what zstd is good at.
+
+use std::io::Read;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::table::Gaps;
+use crate::{
+    Flags, Limits, Segment, Segments, Source, Symbol, SymbolTable, Symbols, SymbolsBuilder,
+    WireError,
+};
+
+const MAGIC: [u8; 4] = *b"MWSY";
+const VERSION: u8 = 1;
+const HEADER_LEN: usize = MAGIC.len() + 1 + 8;
+
+/// Names compress tenfold already at the quickest level; higher ones cost the node more than the
+/// link.
+const ZSTD_LEVEL: i32 = 2;
+
+impl SymbolTable {
+    /// The table as bytes for [`SymbolTable::decode`].
+    pub fn encode(&self) -> Vec<u8> {
+        let mut plain = Vec::new();
+        put(&mut plain, u64::from(self.gaps.bits()));
+        let segments = self.segments.as_slice();
+        put(&mut plain, segments.len() as u64);
+        for s in segments {
+            for value in [
+                s.vaddr,
+                s.offset,
+                s.file_size,
+                s.mem_size,
+                u64::from(s.flags),
+            ] {
+                put(&mut plain, value);
+            }
+        }
+        for symbols in [&self.functions, &self.objects, &self.thread_locals] {
+            put_symbols(&mut plain, symbols);
+        }
+        let packed = pack(&plain);
+        let mut bytes = Vec::with_capacity(HEADER_LEN + packed.len());
+        bytes.extend_from_slice(&MAGIC);
+        bytes.push(VERSION);
+        bytes.extend_from_slice(&xxh3_64(&packed).to_le_bytes());
+        bytes.extend_from_slice(&packed);
+        bytes
+    }
+
+    /// Reads what [`SymbolTable::encode`] made. Nothing in the bytes is trusted.
+    pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, WireError> {
+        let not_a_table = WireError::NotATable { len: bytes.len() };
+        let Some((header, packed)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+            return Err(not_a_table);
+        };
+        let [m0, m1, m2, m3, version, sum @ ..] = *header;
+        if [m0, m1, m2, m3] != MAGIC {
+            return Err(not_a_table);
+        }
+        if version != VERSION {
+            return Err(WireError::Version {
+                got: version,
+                known: VERSION,
+            });
+        }
+        let (got, expected) = (xxh3_64(packed), u64::from_le_bytes(sum));
+        if got != expected {
+            return Err(WireError::Checksum { got, expected });
+        }
+        let plain = unpack(packed, limits.decoded_bytes)?;
+        let mut from = Reader { rest: &plain };
+        let gaps = Gaps::from_bits(from.small("gaps")?);
+        let segments = from.segments(limits)?;
+        let mut room = Room {
+            symbols: limits.symbols,
+            name_bytes: limits.name_bytes,
+        };
+        let functions = from.symbols(&mut room)?;
+        let objects = from.symbols(&mut room)?;
+        let thread_locals = from.symbols(&mut room)?;
+        if !from.rest.is_empty() {
+            return Err(WireError::Malformed {
+                what: "bytes behind the end",
+            });
+        }
+        Ok(Self {
+            segments,
+            functions,
+            objects,
+            thread_locals,
+            gaps,
+        })
+    }
+}
+
+fn put(to: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        to.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    to.push(value.to_le_bytes()[0]);
+}
+
+fn put_symbols(to: &mut Vec<u8>, symbols: &Symbols) {
+    put(to, symbols.len() as u64);
+    put(to, symbols.name_bytes() as u64);
+    let mut before = 0;
+    for symbol in symbols.iter() {
+        put(to, symbol.start - before); // ascending
+        before = symbol.start;
+    }
+    symbols.iter().for_each(|symbol| put(to, symbol.size));
+    to.extend(symbols.iter().map(|symbol| symbol.flags.bits()));
+    to.extend(symbols.iter().map(|symbol| symbol.source as u8));
+    symbols
+        .iter()
+        .for_each(|symbol| put(to, symbol.name.len() as u64));
+    symbols
+        .iter()
+        .for_each(|symbol| to.extend_from_slice(symbol.name.as_bytes()));
+}
+
+/// Compresses; in memory this fails only for want of memory, where the bytes go uncompressed into
+/// a frame of no content and the receiver refuses them.
+fn pack(plain: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(plain, ZSTD_LEVEL).unwrap_or_default()
+}
+
+fn unpack(packed: &[u8], limit: usize) -> Result<Vec<u8>, WireError> {
+    let malformed = |_| WireError::Malformed {
+        what: "not a zstd frame",
+    };
+    let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(malformed)?;
+    let mut plain = Vec::new(); // grows with what really comes, not with what is announced
+    let cap = limit as u64;
+    decoder
+        .take(cap.saturating_add(1))
+        .read_to_end(&mut plain)
+        .map_err(malformed)?;
+    if plain.len() as u64 > cap {
+        return Err(WireError::TooLarge {
+            what: "bytes",
+            got: plain.len() as u64,
+            limit: cap,
+        });
+    }
+    Ok(plain)
+}
+
+/// What the receiver may still keep.
+struct Room {
+    symbols: usize,
+    name_bytes: usize,
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, len: usize, what: &'static str) -> Result<&'a [u8], WireError> {
+        let parts = self.rest.split_at_checked(len);
+        let (bytes, rest) = parts.ok_or(WireError::Malformed { what })?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    fn varint(&mut self, what: &'static str) -> Result<u64, WireError> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = self
+                .rest
+                .split_first()
+                .ok_or(WireError::Malformed { what })?;
+            self.rest = rest;
+            let bits = u64::from(byte & 0x7f);
+            if (bits << shift) >> shift != bits {
+                break; // more than 64 bits
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(WireError::Malformed { what })
+    }
+
+    fn small(&mut self, what: &'static str) -> Result<u32, WireError> {
+        u32::try_from(self.varint(what)?).map_err(|_| WireError::Malformed { what })
+    }
+
+    /// A count of things that take at least one byte each of what is left.
+    fn count(&mut self, what: &'static str, limit: usize) -> Result<usize, WireError> {
+        let got = self.varint(what)?;
+        if got > limit as u64 {
+            return Err(WireError::TooLarge {
+                what,
+                got,
+                limit: limit as u64,
+            });
+        }
+        match usize::try_from(got) {
+            Ok(count) if count <= self.rest.len() => Ok(count),
+            _ => Err(WireError::Malformed { what }),
+        }
+    }
+
+    fn segments(&mut self, limits: &Limits) -> Result<Segments, WireError> {
+        let what = "segments";
+        let count = self.count(what, limits.segments)?;
+        let one = |_| {
+            Ok(Segment {
+                vaddr: self.varint(what)?,
+                offset: self.varint(what)?,
+                file_size: self.varint(what)?,
+                mem_size: self.varint(what)?,
+                flags: self.small(what)?,
+            })
+        };
+        Ok(Segments::new(
+            (0..count).map(one).collect::<Result<_, WireError>>()?,
+        ))
+    }
+
+    fn symbols(&mut self, room: &mut Room) -> Result<Symbols, WireError> {
+        let count = self.count("symbols", room.symbols)?;
+        let name_bytes = self.count("bytes of names", room.name_bytes)?;
+        room.symbols -= count;
+        room.name_bytes -= name_bytes;
+        let column = |from: &mut Self, what| -> Result<Vec<u64>, WireError> {
+            (0..count).map(|_| from.varint(what)).collect()
+        };
+        let deltas = column(self, "starts")?;
+        let sizes = column(self, "sizes")?;
+        let flags = self.bytes(count, "flags")?;
+        let sources = self.bytes(count, "sources")?;
+        let lengths = column(self, "lengths of names")?;
+        let names = std::str::from_utf8(self.bytes(name_bytes, "names")?).map_err(|_| {
+            WireError::Malformed {
+                what: "names are not UTF-8",
+            }
+        })?;
+
+        let mut builder = SymbolsBuilder::with_capacity(count);
+        let (mut start, mut names) = (0_u64, names);
+        let columns = deltas
+            .iter()
+            .zip(sizes)
+            .zip(flags)
+            .zip(sources)
+            .zip(lengths);
+        for ((((delta, size), flags), source), length) in columns {
+            let malformed = |what| WireError::Malformed { what };
+            start = start
+                .checked_add(*delta)
+                .ok_or(malformed("a start beyond 64 bits"))?;
+            let length = usize::try_from(length).map_err(|_| malformed("a name's length"))?;
+            let parts = names.split_at_checked(length);
+            let (name, rest) = parts.ok_or(malformed("a name's length"))?;
+            names = rest;
+            let source = Source::from_rank(*source).ok_or(malformed("an unknown source"))?;
+            let flags = Flags::from_bits(*flags);
+            if !builder.push(Symbol {
+                start,
+                size,
+                name,
+                source,
+                flags,
+            }) {
+                return Err(malformed("more names than can be kept"));
+            }
+        }
+        if !names.is_empty() {
+            return Err(WireError::Malformed {
+                what: "names behind the last",
+            });
+        }
+        Ok(builder.finish())
+    }
+}
