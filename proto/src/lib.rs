@@ -15,6 +15,7 @@ pub use source::SourceError;
     missing_docs,
     missing_debug_implementations,
     unreachable_pub,
+    clippy::all,
     clippy::pedantic,
     reason = "generated from v1/*.proto, where each field is documented"
 )]
