@@ -39,6 +39,7 @@ pub mod encode;
 mod header;
 pub mod kind;
 mod layout;
+pub mod pack;
 mod record;
 mod ring;
 mod sample_id;
