@@ -352,7 +352,12 @@ fn classify<E: FileHeader<Endian = Endianness>>(
             if visibility == elf::STV_HIDDEN || visibility == elf::STV_INTERNAL {
                 return None;
             }
-            let code = section?.sh_flags(endian).0 & elf::SHF_EXECINSTR.0 != 0;
+            let section = section?;
+            let name = section.name(endian, image.section_names).unwrap_or_default();
+            if !is_text_or_data(name) {
+                return None;
+            }
+            let code = section.sh_flags(endian).0 & elf::SHF_EXECINSTR.0 != 0;
             Flags::LABEL.with(if code { Flags::NONE } else { Flags::OBJECT })
         }
         _ => return None,
@@ -363,6 +368,11 @@ fn classify<E: FileHeader<Endian = Endianness>>(
         _ => Flags::NONE,
     };
     Some(Class::Symbol(kind.with(binding)))
+}
+
+/// perf takes labels only of sections that are called so, which leaves out unwind tables.
+fn is_text_or_data(section_name: &[u8]) -> bool {
+    section_name.windows(4).any(|part| part == b"text" || part == b"data")
 }
 
 fn is_mapping_symbol(name: &str) -> bool {

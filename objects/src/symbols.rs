@@ -203,10 +203,27 @@ impl SymbolsBuilder {
 
     /// Puts the symbols in order; those with one start keep the order they were added in.
     pub fn finish(mut self) -> Symbols {
-        self.entries.sort_by_key(|entry| entry.start);
+        if !self.entries.is_sorted_by_key(|entry| entry.start) {
+            self.entries.sort_by_key(|entry| entry.start);
+            self.order_names();
+        }
         Symbols {
             entries: self.entries.into(),
             names: self.names.into(),
         }
+    }
+
+    /// Names in the order of their symbols: equal tables are equal to the byte, and neighbours
+    /// share a cache line.
+    fn order_names(&mut self) {
+        let mut names = String::with_capacity(self.names.len());
+        for entry in &mut self.entries {
+            let at = entry.name_at as usize;
+            let name = self.names.get(at..at + entry.name_len as usize);
+            // Not longer than before, which was checked.
+            entry.name_at = u32::try_from(names.len()).unwrap_or(u32::MAX);
+            names.push_str(name.unwrap_or_default());
+        }
+        self.names = names;
     }
 }
