@@ -133,6 +133,7 @@ macro_rules! declare_metrics {
         $($crate::declare_metrics!(@one $vis $kind $id, $name, $unit, $help $(, by $label)? $(, [$($bound),+])?);)+
 
         /// Every metric of this crate.
+        #[allow(unreachable_pub, reason = "the module it is declared in may be private")]
         pub const ALL: &[&'static dyn $crate::metrics::Metric] = &[$(&$id),+];
     };
     (@one $vis:vis counter $id:ident, $name:literal, $unit:ident, $help:literal) => {
@@ -175,7 +176,7 @@ macro_rules! label_set {
 
         impl $id {
             /// Number of values.
-            pub const COUNT: usize = [$($value),+].len();
+            $vis const COUNT: usize = [$($value),+].len();
         }
 
         impl $crate::metrics::LabelSet for $id {

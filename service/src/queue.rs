@@ -162,8 +162,12 @@ impl<T: Weigh> Sender<T> {
         let Ok(permit) = permit else {
             return Err(SendError(item));
         };
-        let parcel = self.parcel(item, bytes, permit);
-        let bytes = parcel.bytes;
+        let bytes = bytes as u64;
+        let parcel = Parcel {
+            item,
+            bytes,
+            permit,
+        };
         match self.parcels.send(parcel).await {
             Ok(()) => {
                 self.count(bytes);
@@ -183,8 +187,12 @@ impl<T: Weigh> Sender<T> {
             Err(TryAcquireError::NoPermits) => return Err(TrySendError::Full(item)),
             Err(TryAcquireError::Closed) => return Err(TrySendError::Closed(item)),
         };
-        let parcel = self.parcel(item, bytes, permit);
-        let bytes = parcel.bytes;
+        let bytes = bytes as u64;
+        let parcel = Parcel {
+            item,
+            bytes,
+            permit,
+        };
         match self.parcels.try_send(parcel) {
             Ok(()) => {
                 self.count(bytes);
@@ -209,14 +217,6 @@ impl<T: Weigh> Sender<T> {
     fn permits(&self, bytes: usize) -> u32 {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         bytes.clamp(1, self.shared.capacity)
-    }
-
-    fn parcel(&self, item: T, bytes: usize, permit: OwnedSemaphorePermit) -> Parcel<T> {
-        Parcel {
-            item,
-            bytes: bytes as u64,
-            permit,
-        }
     }
 
     fn count(&self, bytes: u64) {

@@ -239,7 +239,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stopping_ends_the_wait() {
         let stop = CancellationToken::new();
-        let mut backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(60));
+        let mut backoff = Backoff::new(Duration::from_mins(1), Duration::from_mins(1));
         let late = stop.clone();
         let (outcome, ()) = tokio::join!(
             retry(&mut backoff, &stop, || async {

@@ -58,16 +58,16 @@ fn load(
 }
 
 #[track_caller]
-fn check(file: &str, variables: &[(&str, &str)], flags: Value, change: impl Fn(&mut Config)) {
-    let resolved = load(file, variables, &flags).unwrap();
+fn check(file: &str, variables: &[(&str, &str)], flags: &Value, change: impl Fn(&mut Config)) {
+    let resolved = load(file, variables, flags).unwrap();
     let mut expected = Config::default();
     change(&mut expected);
     assert_eq!(resolved.value, expected);
 }
 
 #[track_caller]
-fn refused(file: &str, variables: &[(&str, &str)], flags: Value, expected: &str) {
-    let (error, text) = load(file, variables, &flags).unwrap_err();
+fn refused(file: &str, variables: &[(&str, &str)], flags: &Value, expected: &str) {
+    let (error, text) = load(file, variables, flags).unwrap_err();
     assert_eq!(text, expected);
     assert_eq!(error.exit_code(), 64);
 }
@@ -77,16 +77,16 @@ fn each_source_wins_over_the_one_before() {
     let file = "listen = 'file'\n[spool]\nfolder = 'file'\n";
     let variables = [("MEMWIDE_LISTEN", "variable")];
     let flags = serde_json::json!({"listen": "flag", "spool": {"folder": null}});
-    check("", &[], Value::Null, |_| {});
-    check(file, &[], Value::Null, |c| {
+    check("", &[], &Value::Null, |_| {});
+    check(file, &[], &Value::Null, |c| {
         c.listen = "file".into();
         c.spool.folder = "file".into();
     });
-    check(file, &variables, Value::Null, |c| {
+    check(file, &variables, &Value::Null, |c| {
         c.listen = "variable".into();
         c.spool.folder = "file".into();
     });
-    check(file, &variables, flags, |c| {
+    check(file, &variables, &flags, |c| {
         c.listen = "flag".into();
         c.spool.folder = "file".into();
     });
@@ -104,7 +104,7 @@ fn variables_are_read_as_the_type_of_their_key() {
         ("MEMWIDE_LOG", "debug"),   // read by the logs
         ("HOME", "/elsewhere"),
     ];
-    check("", &rows, Value::Null, |c| {
+    check("", &rows, &Value::Null, |c| {
         c.spool.max_bytes = 5;
         c.rate = 0.5;
         c.on = true;
@@ -113,41 +113,41 @@ fn variables_are_read_as_the_type_of_their_key() {
         c.listen = "7070".into();
     });
     let list = [("MEMWIDE_HOSTS", r#"["x,y"]"#)];
-    check("", &list, Value::Null, |c| c.hosts = vec!["x,y".into()]);
+    check("", &list, &Value::Null, |c| c.hosts = vec!["x,y".into()]);
 }
 
 #[test]
 fn a_table_that_is_empty_by_default_takes_any_key() {
-    check("[labels]\nzone = 'a'\n", &[], Value::Null, |c| {
+    check("[labels]\nzone = 'a'\n", &[], &Value::Null, |c| {
         c.labels.insert("zone".into(), "a".into());
     });
 }
 
 #[test]
 fn an_unknown_key_is_named_with_its_place_and_the_nearest() {
-    let none = Value::Null;
+    let none = &Value::Null;
     refused(
         "\n[spool]\nmax_byte = 5\n",
         &[],
-        none.clone(),
+        none,
         "unknown key `spool.max_byte` (c.toml:3); did you mean `spool.max_bytes`?",
     );
     refused(
         "",
         &[("MEMWIDE_LISTN", "x")],
-        none.clone(),
+        none,
         "unknown key `listn` (variable MEMWIDE_LISTN); did you mean `listen`?",
     );
     refused(
         "",
         &[],
-        serde_json::json!({"lissten": "x"}),
+        &serde_json::json!({"lissten": "x"}),
         "unknown key `lissten` (command line); did you mean `listen`?",
     );
     refused(
         "qqqqqqqqqq = 1",
         &[],
-        none.clone(),
+        none,
         "unknown key `qqqqqqqqqq` (c.toml:1)",
     );
     refused(
@@ -163,13 +163,13 @@ fn a_wrong_value_is_named_with_its_place() {
     refused(
         "on = true\nrate = 'fast'\n",
         &[],
-        Value::Null,
+        &Value::Null,
         "wrong value for `rate` (c.toml:2): invalid type: string \"fast\", expected f64",
     );
     refused(
         "",
         &[("MEMWIDE_SPOOL__MAX_BYTES", "-1")],
-        Value::Null,
+        &Value::Null,
         "wrong value for `spool.max_bytes` (variable MEMWIDE_SPOOL__MAX_BYTES): invalid value: integer `-1`, expected u64",
     );
 }

@@ -77,7 +77,13 @@ pub(super) fn nearest(tree: &Value, key: &str) -> Option<String> {
         }
     });
     let (distance, candidate) = best?;
-    (distance <= 2.max(key.len() / 3)).then_some(candidate)
+    if distance <= 2.max(key.len() / 3) {
+        return Some(candidate);
+    }
+    // Nothing is like it: perhaps the key above it takes a value rather than a table.
+    let (table, _) = key.rsplit_once('.')?;
+    get(tree, table).filter(|value| !value.is_object())?;
+    Some(table.to_owned())
 }
 
 /// Edits (insert, delete, replace, swap of neighbours) between two keys.
