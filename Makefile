@@ -1,0 +1,50 @@
+# `make up` and `make test` set up everything they need by themselves.
+
+ARGS ?=
+SCHEDULES ?= 200
+SEED ?= 1
+SECONDS ?= 60
+
+# Shown by `memwide --version`; a tree without history builds too.
+export MEMWIDE_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+
+.PHONY: up test tools fmt lint bench faults fuzz help
+
+help:
+	@echo 'make up [ARGS="--demo"]   build memwide and run it on this machine'
+	@echo 'make test                 everything that must hold before a change goes in'
+	@echo 'make tools                fetch nats-server and the engine, print where they are'
+	@echo 'make fmt                  format all code'
+	@echo 'make lint                 clippy, warnings denied'
+	@echo 'make bench                measure, with perf beside us'
+	@echo 'make faults SCHEDULES=200 SEED=1   kill processes at random moments, compare sums'
+	@echo 'make fuzz SECONDS=60      feed parsers with random bytes'
+
+up:
+	scripts/setup up
+	cargo run --locked --release -p memwide -- up $(ARGS)
+
+test:
+	@MEMWIDE_COMMIT= scripts/test
+
+tools:
+	@scripts/fetch-tools
+
+fmt:
+	cargo fmt --all
+
+lint:
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+bench:
+	@ls */benches/*.rs >/dev/null 2>&1 || { echo 'make bench: this tree has no benchmarks yet' >&2; exit 1; }
+	cargo bench --locked --workspace --benches
+
+faults:
+	@ls tests/tests/faults.rs >/dev/null 2>&1 || { echo 'make faults: this tree has no fault schedules yet' >&2; exit 1; }
+	MEMWIDE_FAULT_SCHEDULES=$(SCHEDULES) MEMWIDE_FAULT_SEED=$(SEED) \
+		cargo test --locked --release -p memwide-tests --test faults -- --nocapture
+
+fuzz:
+	@ls */tests/fuzz.rs >/dev/null 2>&1 || { echo 'make fuzz: this tree has no fuzz targets yet' >&2; exit 1; }
+	MEMWIDE_FUZZ_SECONDS=$(SECONDS) cargo test --locked --release --workspace --test fuzz -- --nocapture
