@@ -1,1 +1,16 @@
-//! Schema, migrations, typed reads and writes; the embedded engine behind ClickHouse's HTTP interface.
+//! Schema, migrations, typed rows and Native blocks; the embedded engine behind ClickHouse's HTTP interface; the guard
+//! for SQL that people type.
+
+mod error;
+
+pub mod engine;
+pub mod guard;
+pub mod native;
+pub mod schema;
+mod sql;
+pub mod tools;
+
+pub use error::{Advice, StoreError};
+
+/// Name of the database unless the operator chooses another.
+pub const DEFAULT_DATABASE: &str = "memwide";

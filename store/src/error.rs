@@ -1,0 +1,144 @@
+//! Why the store did not do what was asked, and whether asking again can help.
+
+use crate::engine::LoadError;
+use crate::guard::Refusal;
+use crate::native::NativeError;
+use crate::schema::SchemaError;
+use crate::tools::ToolError;
+
+/// What to do about a [`StoreError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// The store is away, busy or starting: the same request may succeed later.
+    Retry,
+    /// Asking again cannot help: someone has to change something.
+    Permanent,
+    /// The store took the request and refuses this block's content: bisect it.
+    RefusedBlock,
+}
+
+/// A failed request to the store, or a store that cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store answered with an exception.
+    #[error("the store answered {}: {text}", code_text(*.code))]
+    Exception {
+        /// ClickHouse's error code; `None` if the answer had none.
+        code: Option<u32>,
+        /// The store's own words.
+        text: String,
+    },
+    /// The store could not be reached, or the connection broke.
+    #[error("the store does not answer")]
+    Unreachable(#[source] clickhouse::error::Error),
+    /// The client library refused the request or the answer.
+    #[error("the request to the store failed")]
+    Client(#[source] clickhouse::error::Error),
+    /// The answer is larger than the caller allowed.
+    #[error("the answer has more than {limit_bytes} bytes; ask for less, or with a LIMIT")]
+    AnswerTooLarge {
+        /// The caller's bound, in bytes.
+        limit_bytes: usize,
+    },
+    /// The URL of the store is not understood.
+    #[error("store URL `{url}` is not understood ({why}); it looks like http://user:password@host:8123/database")]
+    Url {
+        /// The URL, without its password.
+        url: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The query was refused before it was sent.
+    #[error("query refused")]
+    Refused(#[from] Refusal),
+    /// A Native block is not one.
+    #[error("a block of rows is damaged")]
+    Native(#[from] NativeError),
+    /// The schema cannot be brought up to date.
+    #[error("the schema cannot be used")]
+    Schema(#[from] SchemaError),
+    /// A tool is missing.
+    #[error("a tool is missing")]
+    Tool(#[from] ToolError),
+    /// The engine library cannot be used.
+    #[error("the engine does not start")]
+    Load(#[from] LoadError),
+    /// The engine's options cannot be read.
+    #[error("the engine's options are not understood")]
+    EngineOptions(#[source] serde_json::Error),
+    /// A secret the engine needs is missing.
+    #[error("{0} is not set: the engine is started by `memwide up`, which sets it")]
+    SecretMissing(&'static str),
+    /// The engine process cannot be set up or started.
+    #[error("cannot {action}")]
+    Io {
+        /// What failed.
+        action: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The engine process ended, or said nothing, before it was ready.
+    #[error("the engine did not become ready ({status}); its last words: {last_words}")]
+    NotReady {
+        /// How it ended.
+        status: String,
+        /// The end of its stderr.
+        last_words: String,
+    },
+}
+
+fn code_text(code: Option<u32>) -> String {
+    code.map_or_else(|| "without a code".to_owned(), |code| format!("with code {code}"))
+}
+
+/// Codes that say "not now": timeouts, too many parts or queries, no memory left, shutting down, storage busy.
+const RETRY_CODES: &[u32] = &[
+    3, 159, 160, 202, 203, 209, 210, 236, 241, 242, 243, 252, 319, 394, 425, 439, 473, 517, 999, 1000, 1002,
+];
+
+/// Codes that say "this data cannot be read as that table's rows".
+const BLOCK_CODES: &[u32] = &[
+    6, 9, 10, 12, 16, 20, 26, 27, 32, 33, 34, 38, 41, 44, 50, 53, 69, 70, 72, 108, 117, 122, 131, 173, 190, 271, 321,
+    349, 441, 469, 571, 590, 636, 691,
+];
+
+impl StoreError {
+    pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Io { action, source }
+    }
+
+    /// The one place that says which failures are worth another try.
+    pub fn advice(&self) -> Advice {
+        match self {
+            Self::Unreachable(_) | Self::NotReady { .. } => Advice::Retry,
+            Self::Exception { code: None, .. } => Advice::Retry,
+            Self::Exception { code: Some(code), .. } if RETRY_CODES.contains(code) => Advice::Retry,
+            Self::Exception { code: Some(code), .. } if BLOCK_CODES.contains(code) => Advice::RefusedBlock,
+            Self::Native(_) => Advice::RefusedBlock,
+            _ => Advice::Permanent,
+        }
+    }
+
+    /// One word a variant, as a metric's label.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Exception { .. } => "exception",
+            Self::Unreachable(_) => "unreachable",
+            Self::Client(_) => "client",
+            Self::AnswerTooLarge { .. } => "answer_too_large",
+            Self::Url { .. } => "url",
+            Self::Refused(_) => "refused",
+            Self::Native(_) => "native",
+            Self::Schema(_) => "schema",
+            Self::Tool(_) => "tool",
+            Self::Load(_) => "load",
+            Self::EngineOptions(_) => "engine_options",
+            Self::SecretMissing(_) => "secret_missing",
+            Self::Io { .. } => "io",
+            Self::NotReady { .. } => "not_ready",
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Just enough of ClickHouse's lexical rules to route and to judge a statement; no grammar.
+
+mod lex;
+mod scan;
+
+pub(crate) use lex::{Kind, Lexer, Token};
+pub(crate) use scan::{Scan, scan, tail};
