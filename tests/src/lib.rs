@@ -1,1 +1,9 @@
-//! Whatever needs more than one package: pipeline, faults, parity with perf, tidy checks.
+//! Harness of the tests that need more than one package: a running `memwide up`, its children, bounded waits.
+
+mod pipeline;
+mod processes;
+mod wait;
+
+pub use pipeline::{Up, UpOptions, memwide, tools_missing};
+pub use processes::{Process, children_of, kill_9, process_named};
+pub use wait::{until, until_some};
