@@ -1,3 +1,51 @@
-//! The command people type.
+//! The command people type: the whole pipeline on one machine, local analysis of a perf.data file, client of the query
+//! service, and each service alone.
 
-fn main() {}
+mod cli;
+mod client;
+mod command;
+mod failure;
+mod output;
+mod up;
+
+use clap::Parser as _;
+use cli::{Cli, Command};
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(wrong) => return cli::print_usage(&wrong),
+    };
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.print(),
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Up(args) => up::run(args),
+        Command::Doctor(args) => command::doctor::run(&args),
+        Command::Import(args) => command::import::run(args),
+        Command::Record(args) => command::record::run(&args),
+        Command::Script(args) => command::script::run(&args),
+        Command::Report(args) => command::report::run(&args),
+        Command::Top(args) => command::top::run(&args),
+        Command::Hosts(args) => command::hosts::run(&args),
+        Command::Ledger(args) => command::ledger::run(&args),
+        Command::Sql(args) => command::sql::run(&args),
+        Command::Collector(args) => command::role::collector(args),
+        Command::Decoder(args) => command::role::decoder(args),
+        Command::Aggregator(args) => command::role::aggregator(args),
+        Command::Sink(args) => command::role::sink(args),
+        Command::Store(args) => command::role::store(args),
+        Command::Query(args) => command::role::query(args),
+        Command::StoreEngine(args) => command::role::store_engine(args),
+        Command::Completions { shell } => {
+            cli::print_completions(shell);
+            Ok(())
+        }
+    }
+}

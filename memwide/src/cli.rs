@@ -1,0 +1,337 @@
+//! The command line, as clap reads it. Texts here are what `--help` prints.
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Where the query service of `memwide up` listens.
+pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
+
+/// Cluster-wide, always-on profiler of memory access.
+#[derive(Debug, Parser)]
+#[command(
+    name = "memwide",
+    version = memwide_service::build_info::VERSION,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 fine, 1 failed, 64 wrong usage or configuration, 65 bad input.\n\
+                  Logs: MEMWIDE_LOG=info,memwide_decoder=debug. Colours: off when not a terminal or NO_COLOR is set."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the whole pipeline on this machine and collect here
+    Up(UpArgs),
+    /// Say what this machine can collect, in which tier, what is missing and the remedy
+    Doctor(DoctorArgs),
+    /// Stream perf.data files through a running pipeline, each as a host
+    Import(ImportArgs),
+    /// Record into a perf.data file that perf can read
+    Record(RecordArgs),
+    /// Print one line a sample of a perf.data file
+    Script(ScriptArgs),
+    /// Sum up a perf.data file, or what a server holds, like `perf mem report`
+    Report(ReportArgs),
+    /// Show the functions with the most samples, refreshed
+    Top(TopArgs),
+    /// List hosts with their facts, tiers and completeness
+    Hosts(AskArgs),
+    /// Show what is stored and what is missing, by reason
+    Ledger(AskArgs),
+    /// Run one guarded SQL query against a server
+    Sql(SqlArgs),
+    /// Run the collector service of one node
+    Collector(RoleArgs),
+    /// Run the decoder service
+    Decoder(RoleArgs),
+    /// Run the aggregator service
+    Aggregator(RoleArgs),
+    /// Run the sink service (JetStream to ClickHouse)
+    Sink(RoleArgs),
+    /// Run the embedded store, with ClickHouse's HTTP interface
+    Store(RoleArgs),
+    /// Run the query service (API, SQL, page)
+    Query(RoleArgs),
+    #[command(hide = true)]
+    StoreEngine(StoreEngineArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for people
+    #[default]
+    Table,
+    /// One stable JSON document
+    Json,
+    /// Comma-separated values with a header line
+    Csv,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Folder for stream, store and spool [default: $XDG_DATA_HOME/memwide]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Address of page, HTTP and query gRPC; only loopback until TLS and authentication exist
+    #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_LISTEN)]
+    pub(crate) listen: SocketAddr,
+    /// Address of the ingest gRPC; port 0 takes any
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7071")]
+    pub(crate) ingest: SocketAddr,
+    /// Add eight simulated two-socket hosts with known truth, through the real ingest
+    #[arg(long)]
+    pub(crate) demo: bool,
+    /// Do not collect on this machine
+    #[arg(long)]
+    pub(crate) no_collect: bool,
+    /// Use this ClickHouse instead of the embedded engine
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Configuration file of the collector on this machine (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// Which server to ask.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServerArgs {
+    /// Query service to ask
+    #[arg(long, value_name = "URL", env = "MEMWIDE_SERVER", default_value = "http://127.0.0.1:7070")]
+    pub(crate) server: String,
+}
+
+/// Filters every question takes.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct FilterArgs {
+    /// Start: -15m, -2h, 2026-11-29T10:00:00Z or Unix nanoseconds [default: one hour before the end]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) since: Option<String>,
+    /// End [default: now]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) until: Option<String>,
+    /// `KEY=VALUE`, repeatable: host, namespace, pod, container, service, build_id, comm, function, event, tier, op, level, locality, snoop, context
+    #[arg(long = "filter", short = 'F', value_name = "KEY=VALUE")]
+    pub(crate) filters: Vec<String>,
+    /// Rows at most
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// perf.data files
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Host name to import as [default: the one in the file]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Moment of the file's last sample, RFC 3339 [default: the file's clock data, else its modification time]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+    /// Import once more what was imported before
+    #[arg(long)]
+    pub(crate) again: bool,
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
+}
+
+/// Where binaries and kernel symbols are found.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SymbolArgs {
+    /// Look for binaries below this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) symfs: Option<PathBuf>,
+    /// Kernel symbols from this file instead of /proc/kallsyms
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kallsyms: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Event, repeatable: minor-faults, major-faults, cpu-clock, SYS:NAME, mem:ADDR[/LEN][:rwx], mem-loads, mem-stores, ibs_op
+    #[arg(short = 'e', long = "event", value_name = "EVENT")]
+    pub(crate) events: Vec<String>,
+    /// All processes on all CPUs
+    #[arg(short = 'a', long = "all-cpus")]
+    pub(crate) all: bool,
+    /// Only this process and its threads
+    #[arg(short = 'p', long, value_name = "PID", conflicts_with = "all")]
+    pub(crate) pid: Option<u32>,
+    /// Sample every Nth event
+    #[arg(short = 'c', long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Record callchains
+    #[arg(short = 'g', long)]
+    pub(crate) call_graph: bool,
+    /// File to write
+    #[arg(short = 'o', long, value_name = "FILE", default_value = "perf.data")]
+    pub(crate) output: PathBuf,
+    /// Command to run; recording ends with it. Without one, until ctrl-c
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScriptArgs {
+    /// perf.data file
+    #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
+    pub(crate) input: PathBuf,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ScriptFormat,
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
+    /// Samples at most
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}
+
+/// How `script` prints a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ScriptFormat {
+    /// Columns for people, one line a sample
+    #[default]
+    Text,
+    /// One JSON object a line
+    Ndjson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// perf.data file
+    #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
+    pub(crate) input: PathBuf,
+    /// Ask this server instead of reading a file
+    #[arg(long, value_name = "URL", conflicts_with = "input")]
+    pub(crate) server: Option<String>,
+    /// Keys: symbol, mem, dso, comm, pid, tid, cpu, node, symbol_daddr, dso_daddr, snoop, tlb, locked, blocked, dcacheline, local_weight, event, context
+    #[arg(short = 's', long, value_name = "K,K…", value_delimiter = ',', default_values_t = [String::from("symbol"), String::from("mem")])]
+    pub(crate) sort: Vec<String>,
+    /// Estimator behind `overhead`: perf_weight, weight, samples, period [default: perf_weight where weights exist, else samples]
+    #[arg(long, value_name = "ESTIMATOR")]
+    pub(crate) by: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Order by: samples, weight, est_events, latency_cycles
+    #[arg(long, value_name = "ESTIMATOR", default_value = "samples")]
+    pub(crate) by: String,
+    /// Split by host
+    #[arg(long)]
+    pub(crate) per_host: bool,
+    /// Print once and end; the default when the output is no terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Seconds between refreshes
+    #[arg(long, value_name = "S", default_value_t = 2)]
+    pub(crate) interval: u64,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SqlArgs {
+    /// One SELECT; `-` reads standard input. Newcomers: `select * from functions limit 5`
+    #[arg(value_name = "QUERY")]
+    pub(crate) query: String,
+    /// `NAME=VALUE`, repeatable: a `{NAME:Type}` parameter of the query
+    #[arg(long = "param", short = 'P', value_name = "NAME=VALUE")]
+    pub(crate) params: Vec<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RoleArgs {
+    /// Configuration file (TOML); variables `MEMWIDE_<KEY>` and defaults fill the rest
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the resolved configuration with its origin and end
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// Logs as JSON
+    #[arg(long)]
+    pub(crate) log_json: bool,
+}
+
+/// Arguments of the engine's own process.
+#[derive(Debug, Args)]
+pub(crate) struct StoreEngineArgs {
+    /// Passed on to the store package
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<String>,
+}
+
+/// Prints what clap found, with exit code 64 for wrong usage and 0 for `--help`.
+pub(crate) fn print_usage(wrong: &clap::Error) -> ExitCode {
+    let code = if wrong.use_stderr() {
+        ExitCode::from(memwide_service::exit::USAGE)
+    } else {
+        ExitCode::SUCCESS
+    };
+    match wrong.print() {
+        Ok(()) => code,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Prints the completion script of a shell.
+pub(crate) fn print_completions(shell: clap_complete::Shell) {
+    clap_complete::generate(shell, &mut Cli::command(), "memwide", &mut std::io::stdout());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

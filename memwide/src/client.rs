@@ -1,0 +1,108 @@
+//! Client of the query service's HTTP API.
+
+use serde_json::Value;
+use std::time::Duration;
+
+/// No answer by then is a failure: longer than the service's own time limit for a query.
+const TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Largest answer taken, in bytes; the service bounds rows, this bounds memory.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// Why a server gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    /// Nothing listens there, or it hung up.
+    #[error("no answer from {url}; is `memwide up` running there? Another server: --server URL or MEMWIDE_SERVER")]
+    Unreachable {
+        url: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    /// It answered with a problem document.
+    #[error("{title}: {detail}{}", remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default())]
+    Problem {
+        status: u16,
+        title: String,
+        detail: String,
+        remedy: Option<String>,
+    },
+    /// It answered with something else than JSON.
+    #[error("{url} does not answer like a memwide query service (status {status})")]
+    Foreign { url: String, status: u16 },
+}
+
+impl ClientError {
+    /// True when the question itself is wrong, so that asking again cannot help.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(self, Self::Problem { status, .. } if (400..500).contains(status))
+    }
+}
+
+/// A query service.
+#[derive(Debug)]
+pub(crate) struct Client {
+    base: String,
+    agent: ureq::Agent,
+}
+
+impl Client {
+    /// `server` is a URL such as `http://127.0.0.1:7070`.
+    pub(crate) fn new(server: &str) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .build();
+        Self {
+            base: server.trim_end_matches('/').to_owned(),
+            agent: config.into(),
+        }
+    }
+
+    /// `GET /api/v1/<path>` with these parameters.
+    pub(crate) fn get(&self, path: &str, params: &[(String, String)]) -> Result<Value, ClientError> {
+        let url = format!("{}/api/v1/{path}", self.base);
+        let request = params
+            .iter()
+            .fold(self.agent.get(&url), |request, (name, value)| request.query(name, value));
+        self.answer(request.call())
+    }
+
+    /// `POST /api/v1/<path>` with a JSON body.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
+        let url = format!("{}/api/v1/{path}", self.base);
+        self.answer(self.agent.post(&url).send_json(body))
+    }
+
+    fn answer(
+        &self,
+        response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<Value, ClientError> {
+        let mut response = response.map_err(|source| ClientError::Unreachable {
+            url: self.base.clone(),
+            source: Box::new(source),
+        })?;
+        let status = response.status().as_u16();
+        let foreign = ClientError::Foreign {
+            url: self.base.clone(),
+            status,
+        };
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let Ok(document) = serde_json::from_slice::<Value>(&body.unwrap_or_default()) else {
+            return Err(foreign);
+        };
+        if (200..300).contains(&status) {
+            return Ok(document);
+        }
+        let text = |key: &str| document.get(key).and_then(Value::as_str).map(str::to_owned);
+        match text("title") {
+            Some(title) => Err(ClientError::Problem {
+                status,
+                title,
+                detail: text("detail").unwrap_or_default(),
+                remedy: text("remedy").filter(|remedy| !remedy.is_empty()),
+            }),
+            None => Err(foreign),
+        }
+    }
+}

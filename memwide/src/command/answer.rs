@@ -1,0 +1,137 @@
+//! Answers of the query service as tables, and filters as parameters.
+
+use crate::cli::FilterArgs;
+use crate::client::{Client, ClientError};
+use crate::failure::Failure;
+use crate::output::{Column, Table, grouped};
+use serde_json::Value;
+
+/// Filters as URL parameters; the service says which names it knows.
+pub(super) fn params(filter: &FilterArgs) -> Result<Vec<(String, String)>, Failure> {
+    let mut params = Vec::new();
+    for filter in &filter.filters {
+        let Some((key, value)) = filter.split_once('=') else {
+            let wrong = anyhow::anyhow!("filter `{filter}` is not KEY=VALUE, as locality=remote");
+            return Err(Failure::usage(wrong));
+        };
+        params.push((key.to_owned(), value.to_owned()));
+    }
+    let times = [("since", &filter.since), ("until", &filter.until)];
+    for (name, value) in times {
+        params.extend(value.as_ref().map(|value| (name.to_owned(), value.clone())));
+    }
+    params.extend(filter.limit.map(|limit| ("limit".to_owned(), limit.to_string())));
+    Ok(params)
+}
+
+/// Asks a question; a wrong question is wrong usage.
+pub(super) fn ask(client: &Client, path: &str, params: &[(String, String)]) -> Result<Table, Failure> {
+    client.get(path, params).map(table).map_err(failure)
+}
+
+/// Exit code 64 for what the caller can mend, 1 for the rest.
+pub(super) fn failure(error: ClientError) -> Failure {
+    if error.is_usage() { Failure::usage(error) } else { error.into() }
+}
+
+/// `{"columns", "rows", "completeness", "notes"}` as a table.
+pub(super) fn table(answer: Value) -> Table {
+    let text = |value: &Value, key: &str| {
+        value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let list = |key: &str| answer.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let columns: Vec<Column> = list("columns")
+        .iter()
+        .map(|column| Column::new(text(column, "name"), text(column, "unit")))
+        .collect();
+    let rows = list("rows").iter().map(|row| cells(row, &columns)).collect();
+    let mut notes: Vec<String> = answer.get("completeness").and_then(completeness).into_iter().collect();
+    notes.extend(list("notes").iter().filter_map(Value::as_str).map(str::to_owned));
+    Table {
+        columns,
+        rows,
+        notes,
+        json: Some(answer),
+    }
+}
+
+/// Rows come as arrays in column order, or as objects by name.
+fn cells(row: &Value, columns: &[Column]) -> Vec<Value> {
+    match row {
+        Value::Array(cells) => cells.clone(),
+        Value::Object(_) => {
+            let cell = |column: &Column| row.get(&column.name).cloned().unwrap_or(Value::Null);
+            columns.iter().map(cell).collect()
+        }
+        other => vec![other.clone()],
+    }
+}
+
+/// One line that says how far the rows above can be trusted.
+fn completeness(value: &Value) -> Option<String> {
+    let number = |key: &str| value.get(key).and_then(Value::as_u64);
+    let mut line = format!(
+        "completeness: hosts {} of {}; samples {} stored of {} produced",
+        grouped(number("hosts_seen")?),
+        grouped(number("hosts_expected")?),
+        grouped(number("samples_stored")?),
+        grouped(number("samples_produced")?),
+    );
+    let blind = value.get("blind_seconds").and_then(Value::as_f64).unwrap_or(0.0);
+    if blind > 0.0 {
+        line.push_str(&format!("; blind {blind:.1} s"));
+    }
+    if let Some(missing) = value.get("missing").and_then(Value::as_object) {
+        for (reason, count) in missing.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
+            line.push_str(&format!("; {reason} {count}"));
+        }
+    }
+    if let Some(tiers) = value.get("tiers") {
+        let named = tiers.as_array().into_iter().flatten().filter_map(|tier| {
+            let name = tier.get("tier")?.as_str()?;
+            Some(format!("{name} {}", grouped(tier.get("samples")?.as_u64()?)))
+        });
+        let named: Vec<String> = named.collect();
+        if !named.is_empty() {
+            line.push_str(&format!("; tiers: {}", named.join(", ")));
+        }
+    }
+    Some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_filter_without_a_value_is_wrong_usage() {
+        let filter = FilterArgs {
+            filters: vec!["locality".to_owned()],
+            ..FilterArgs::default()
+        };
+        assert!(params(&filter).is_err());
+    }
+
+    #[test]
+    fn an_answer_says_how_complete_it_is() {
+        let table = table(json!({
+            "columns": [{"name": "host", "unit": ""}, {"name": "n", "unit": "samples"}],
+            "rows": [["a", 5], ["b", 6]],
+            "completeness": {
+                "hosts_seen": 2, "hosts_expected": 3, "samples_stored": 11, "samples_produced": 12,
+                "blind_seconds": 1.5, "missing": {"gap": 1, "refused": 0},
+                "tiers": [{"tier": "software", "samples": 11}],
+            },
+            "notes": ["open hour included"],
+        }));
+        assert_eq!(table.rows.len(), 2);
+        assert_eq!(
+            table.notes,
+            [
+                "completeness: hosts 2 of 3; samples 11 stored of 12 produced; blind 1.5 s; gap 1; tiers: software 11",
+                "open hour included",
+            ]
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! One file a command.
+
+mod answer;
+pub(crate) mod doctor;
+pub(crate) mod hosts;
+pub(crate) mod import;
+pub(crate) mod ledger;
+pub(crate) mod record;
+pub(crate) mod report;
+pub(crate) mod role;
+pub(crate) mod script;
+pub(crate) mod sql;
+pub(crate) mod top;

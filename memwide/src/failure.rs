@@ -1,0 +1,58 @@
+//! How a command ends when it does not end well.
+
+use memwide_service::exit;
+use memwide_service::telemetry::Chain;
+use std::process::ExitCode;
+
+/// An error with its exit code; printed once, by `main`, with its causes.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    /// The command line or the configuration is wrong: exit code 64.
+    pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            code: exit::USAGE,
+            error: error.into(),
+        }
+    }
+
+    /// The input cannot be read: exit code 65.
+    pub(crate) fn bad_input(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            code: exit::BAD_INPUT,
+            error: error.into(),
+        }
+    }
+
+    /// Prints `memwide: what: why: why` and gives the exit code.
+    #[expect(clippy::print_stderr, reason = "this is where errors become text")]
+    pub(crate) fn print(&self) -> ExitCode {
+        if !self.is_closed_pipe() {
+            eprintln!("memwide: {}", Chain(self.error.as_ref()));
+        }
+        ExitCode::from(self.code)
+    }
+
+    /// `memwide script … | head` is no failure worth a word.
+    fn is_closed_pipe(&self) -> bool {
+        self.error.chain().any(|cause| {
+            cause
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        })
+    }
+}
+
+/// Everything else: exit code 1.
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self {
+            code: exit::FAILED,
+            error: error.into(),
+        }
+    }
+}
