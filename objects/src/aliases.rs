@@ -91,7 +91,7 @@ fn first_is_better(a: &Candidate<'_>, b: &Candidate<'_>, origin: Origin, budget:
     {
         return answer;
     }
-    if a.name == b.name {
+    if a.name == b.name || (origin == Origin::File && are_one_structor(&a.name, &b.name)) {
         return true;
     }
     let mut read = |name| match origin {
@@ -114,6 +114,22 @@ fn first_is_better(a: &Candidate<'_>, b: &Candidate<'_>, origin: Origin, budget:
             !(name_a.starts_with("SyS") || name_a.starts_with("compat_SyS"))
         }
     }
+}
+
+/// Whether two C++ names differ only in the number of one constructor or destructor (`C1`, `C2`):
+/// the commonest aliases, which read alike.
+fn are_one_structor(a: &str, b: &str) -> bool {
+    if a.len() != b.len() || !a.starts_with("_ZN") {
+        return false;
+    }
+    let mut last = 0;
+    let mut differ = a.bytes().zip(b.bytes()).filter_map(|(x, y)| {
+        let before = std::mem::replace(&mut last, x);
+        (x != y).then_some((before, x, y))
+    });
+    let number = |byte: u8| (b'0'..=b'5').contains(&byte);
+    matches!(differ.next(), Some((b'C' | b'D', x, y)) if number(x) && number(y))
+        && differ.next().is_none()
 }
 
 #[cfg(test)]

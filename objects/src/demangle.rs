@@ -5,6 +5,8 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
 
+use crate::spelling;
+
 /// Longest name looked at, in bytes; templates of real programs reach some thousands.
 const MANGLED_MAX: usize = 16 << 10;
 
@@ -71,23 +73,40 @@ fn legacy_rust_len(name: &str) -> Option<usize> {
 
 /// A C++ name of the Itanium ABI. What follows it, such as `.constprop.0`, is left out.
 fn cpp(name: &str) -> Option<String> {
-    if !name.starts_with("_Z") {
-        return None;
-    }
+    let mangled = name.strip_prefix("_Z")?;
+    let mangled = mangled.split(['.', '@']).next()?;
+    // Only these carry a whole function in their name, which is shown with its parameters.
+    let (lead, function, params) = if let Some(function) = mangled.strip_prefix("GTt") {
+        ("transaction clone for ", function, true)
+    } else if let Some(thunk) = mangled.strip_prefix("Th") {
+        ("non-virtual thunk to ", behind_numbers(thunk, 1)?, true)
+    } else if let Some(thunk) = mangled.strip_prefix("Tv") {
+        ("virtual thunk to ", behind_numbers(thunk, 2)?, true)
+    } else {
+        ("", mangled, false)
+    };
+    let whole = format!("_Z{function}");
     let parse = ParseOptions::default().recursion_limit(DEPTH_MAX);
-    let options = DemangleOptions::new()
-        .no_params()
-        .no_return_type()
-        .recursion_limit(DEPTH_MAX);
-    let whole = name.as_bytes();
-    let short = whole
-        .split(|byte| matches!(byte, b'.' | b'@'))
-        .next()
-        .unwrap_or(whole);
-    let (symbol, _) = BorrowedSymbol::with_tail_and_options(short, &parse).ok()?;
+    let (symbol, _) = BorrowedSymbol::with_tail_and_options(whole.as_bytes(), &parse).ok()?;
+    let mut options = DemangleOptions::new().recursion_limit(DEPTH_MAX);
+    if !params {
+        options = options.no_params().no_return_type();
+    }
     let mut to = Bounded::default();
     symbol.structured_demangle(&mut to, &options).ok()?;
-    Some(to.text)
+    Some(format!("{lead}{}", spelling::as_libiberty(to.text, params)))
+}
+
+/// Passes over offsets, each `[n] digits _`.
+fn behind_numbers(mut text: &str, numbers: usize) -> Option<&str> {
+    for _ in 0..numbers {
+        let digits = text.strip_prefix('n').unwrap_or(text);
+        let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+        text = rest
+            .strip_prefix('_')
+            .filter(|_| rest.len() < digits.len())?;
+    }
+    Some(text)
 }
 
 /// What runs before and after `main` for one file.

@@ -342,6 +342,9 @@ fn classify<E: FileHeader<Endian = Endianness>>(
     if section.is_none() && index != elf::SHN_XINDEX {
         return Some(Class::Malformed);
     }
+    if section.is_some_and(|section| section.sh_flags(endian).0 & elf::SHF_ALLOC.0 == 0) {
+        return None; // not in memory, so its addresses mean nothing
+    }
     let kind = match symbol.st_type() {
         elf::STT_FUNC => Flags::NONE,
         elf::STT_GNU_IFUNC => Flags::IFUNC,
@@ -353,7 +356,9 @@ fn classify<E: FileHeader<Endian = Endianness>>(
                 return None;
             }
             let section = section?;
-            let name = section.name(endian, image.section_names).unwrap_or_default();
+            let name = section
+                .name(endian, image.section_names)
+                .unwrap_or_default();
             if !is_text_or_data(name) {
                 return None;
             }
@@ -372,7 +377,9 @@ fn classify<E: FileHeader<Endian = Endianness>>(
 
 /// perf takes labels only of sections that are called so, which leaves out unwind tables.
 fn is_text_or_data(section_name: &[u8]) -> bool {
-    section_name.windows(4).any(|part| part == b"text" || part == b"data")
+    section_name
+        .windows(4)
+        .any(|part| part == b"text" || part == b"data")
 }
 
 fn is_mapping_symbol(name: &str) -> bool {

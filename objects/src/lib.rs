@@ -38,6 +38,7 @@ mod limits;
 mod modules;
 mod plt;
 mod segments;
+mod spelling;
 mod symbols;
 mod table;
 mod wire;
