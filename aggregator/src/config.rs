@@ -1,0 +1,134 @@
+//! Configuration of both roles.
+
+use std::time::Duration;
+
+use memwide_service::config::Secret;
+use serde::{Deserialize, Serialize};
+
+/// How NATS is reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NatsConfig {
+    /// Servers, comma-separated, as `nats://127.0.0.1:4222`.
+    pub url: String,
+    /// Token the servers ask for; not set: none.
+    pub token: Secret,
+    /// Copies of the stream and of the block records: 1, 3 or 5.
+    pub replicas: usize,
+    /// Bytes of rows that may wait for the sink. Full: aggregators hold their streams back.
+    pub stream_bytes_max: u64,
+    /// How long one request may take before it counts as lost, in milliseconds.
+    pub request_timeout_ms: u64,
+}
+
+impl Default for NatsConfig {
+    fn default() -> Self {
+        Self {
+            url: "nats://127.0.0.1:4222".to_owned(),
+            token: Secret::default(),
+            replicas: 1,
+            stream_bytes_max: 2 << 30,
+            request_timeout_ms: 5_000,
+        }
+    }
+}
+
+impl NatsConfig {
+    pub(crate) fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
+    }
+}
+
+/// The aggregator: accesses → rows → JetStream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where the stream is.
+    pub nats: NatsConfig,
+    /// Shares of the sources. Fixed when the stream is made: 64 deployed, 4 on one machine.
+    pub partitions: u16,
+    /// Age of the oldest unflushed batch at which a partition is flushed, in milliseconds; at most 5,000.
+    pub flush_after_ms: u64,
+    /// Built rows at which a partition is flushed earlier, in bytes before compression.
+    pub flush_bytes: u64,
+    /// Built rows a partition may hold while a flush is under way, in bytes before compression. Full: its streams are
+    /// not read.
+    pub pending_bytes_max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            nats: NatsConfig::default(),
+            partitions: 4,
+            flush_after_ms: 2_000,
+            flush_bytes: 16 << 20,
+            pending_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// A flush is never later than this, whatever the configuration says.
+const FLUSH_AT_THE_LATEST_MS: u64 = 5_000;
+
+impl Config {
+    pub(crate) fn flush_after(&self) -> Duration {
+        Duration::from_millis(self.flush_after_ms.min(FLUSH_AT_THE_LATEST_MS))
+    }
+}
+
+/// The sink: JetStream → store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SinkConfig {
+    /// Where the stream is.
+    pub nats: NatsConfig,
+    /// URL of the store, password included, as `http://user:password@host:8123/database`.
+    pub store: Secret,
+    /// Shares of the sources, as the aggregator's.
+    pub partitions: u16,
+    /// Partitions this sink owns; empty: all of them.
+    pub owned: Vec<u16>,
+    /// Rows of the largest table at which a block is closed.
+    pub block_rows: u64,
+    /// Bytes before compression at which a block is closed.
+    pub block_bytes: u64,
+    /// How long a block stays open for more rows, in milliseconds.
+    pub block_wait_ms: u64,
+    /// How often `functions_1h` is closed, in seconds.
+    pub close_every_s: u64,
+    /// Bytes kept of blocks that the store refused for good; the oldest go first.
+    pub dead_letter_bytes_max: u64,
+}
+
+impl Default for SinkConfig {
+    fn default() -> Self {
+        Self {
+            nats: NatsConfig::default(),
+            store: Secret::default(),
+            partitions: 4,
+            owned: Vec::new(),
+            block_rows: memwide_proto::limits::BLOCK_ROWS,
+            block_bytes: 96 << 20,
+            block_wait_ms: 1_000,
+            close_every_s: 3_600,
+            dead_letter_bytes_max: 256 << 20,
+        }
+    }
+}
+
+impl SinkConfig {
+    pub(crate) fn block_wait(&self) -> Duration {
+        Duration::from_millis(self.block_wait_ms)
+    }
+
+    pub(crate) fn partitions(&self) -> Vec<u16> {
+        if self.owned.is_empty() {
+            return (0..self.partitions).collect();
+        }
+        let mut owned = self.owned.clone();
+        owned.sort_unstable();
+        owned.dedup();
+        owned
+    }
+}

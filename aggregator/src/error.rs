@@ -1,0 +1,160 @@
+//! Why a role stopped, or a request to the stream failed.
+
+use memwide_store::StoreError;
+
+/// Boxed cause from the NATS client, whose error types are many.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A failed request to JetStream, or a stream that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// A URL of the servers is not understood.
+    #[error("NATS URL `{url}` is not understood; it looks like nats://127.0.0.1:4222")]
+    Url {
+        /// The URL.
+        url: String,
+        /// Why.
+        #[source]
+        source: Cause,
+    },
+    /// The server did not answer, or said that it cannot now.
+    #[error("NATS does not {action} now")]
+    Away {
+        /// What was asked for.
+        action: &'static str,
+        /// Why.
+        #[source]
+        source: Cause,
+    },
+    /// The stream exists with settings that would lose rows or count them twice.
+    #[error(
+        "stream {stream} has {setting} = {have}, {want} is needed: delete the stream once its rows are stored, \
+         or change the configuration to fit"
+    )]
+    WrongSetting {
+        /// Name of the stream.
+        stream: String,
+        /// Which setting.
+        setting: &'static str,
+        /// Its value.
+        have: String,
+        /// The value needed.
+        want: String,
+    },
+    /// The server is too old or does not allow what is needed.
+    #[error(
+        "NATS refuses to {action} ({code}: {text}); nats-server 2.12 or newer with JetStream is needed"
+    )]
+    Refused {
+        /// What was asked for.
+        action: &'static str,
+        /// JetStream's error code.
+        code: u64,
+        /// Its words.
+        text: String,
+    },
+    /// A message in the stream is none of ours.
+    #[error(
+        "message {sequence} of {subject} cannot be read; it was written by something newer or something else"
+    )]
+    Unreadable {
+        /// Its subject.
+        subject: String,
+        /// Its stream sequence.
+        sequence: u64,
+        /// Why.
+        #[source]
+        source: Cause,
+    },
+}
+
+impl StreamError {
+    /// Whether the same request may succeed later by itself.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Away { .. })
+    }
+
+    pub(crate) fn away<E: Into<Cause>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Away {
+            action,
+            source: source.into(),
+        }
+    }
+}
+
+/// Why an aggregator ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AggregatorError {
+    /// The configuration does not fit together.
+    #[error("{0}")]
+    Config(String),
+    /// The stream cannot be used.
+    #[error("cannot use the stream")]
+    Stream(#[from] StreamError),
+    /// The listener failed.
+    #[error("cannot serve gRPC")]
+    Serve(#[source] tonic::transport::Error),
+    /// One of the tasks failed.
+    #[error("a part of the aggregator failed")]
+    Run(#[from] memwide_service::run::RunError),
+}
+
+/// Why a sink ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// The configuration does not fit together.
+    #[error("{0}")]
+    Config(String),
+    /// The stream cannot be used.
+    #[error("cannot use the stream")]
+    Stream(#[from] StreamError),
+    /// The store cannot be used.
+    #[error("cannot use the store")]
+    Store(#[from] StoreError),
+    /// Another sink changed the partition's block record.
+    #[error("another sink works on partition {partition}; each partition needs exactly one")]
+    Taken {
+        /// The partition.
+        partition: u16,
+    },
+    /// The block record is older than the store remembers its tokens.
+    #[error(
+        "the open block {first}-{last} of partition {partition} is {age_days} days old; the store may have forgotten \
+         what it holds of it. Compare `samples` with `ledger_1m`, then mark key {key} of bucket {bucket} as done"
+    )]
+    TooOld {
+        /// The partition.
+        partition: u16,
+        /// First stream sequence.
+        first: u64,
+        /// Last stream sequence.
+        last: u64,
+        /// Age of the record, in days.
+        age_days: u64,
+        /// Key of the record.
+        key: String,
+        /// Bucket of the record.
+        bucket: &'static str,
+    },
+    /// Messages of an open block are no longer in the stream.
+    #[error(
+        "messages of the open block {first}-{last} of partition {partition} are gone from the stream ({found} of them \
+         left): restore the stream, or mark the record as done and expect the ledger to show a hole"
+    )]
+    Gone {
+        /// The partition.
+        partition: u16,
+        /// First stream sequence.
+        first: u64,
+        /// Last stream sequence.
+        last: u64,
+        /// Messages found.
+        found: u64,
+    },
+    /// One of the tasks failed.
+    #[error("a part of the sink failed")]
+    Run(#[from] memwide_service::run::RunError),
+}
