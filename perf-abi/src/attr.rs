@@ -1,7 +1,7 @@
 //! `perf_event_attr`: what an event was asked for. Any size from the first kernel's 64 bytes on.
 
 use crate::attr_flags::AttrFlags;
-use crate::bytes::{Cursor, Put};
+use crate::bytes::{Cursor, Order, Put};
 
 /// Why bytes could not be read as a `perf_event_attr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -97,10 +97,15 @@ impl Attr {
     ///
     /// The length of `bytes` counts; the `size` field is kept but not trusted.
     pub fn parse(bytes: &[u8]) -> Result<Self, AttrError> {
+        Self::parse_ordered(bytes, Order::Little)
+    }
+
+    /// As [`Attr::parse`], from a machine of either byte order.
+    pub fn parse_ordered(bytes: &[u8], order: Order) -> Result<Self, AttrError> {
         if bytes.len() < ATTR_SIZE_VER0 {
             return Err(AttrError::TooShort { have: bytes.len() });
         }
-        let mut fields = Fields(Cursor::new(bytes));
+        let mut fields = Fields(Cursor::with_order(bytes, order));
         let f = &mut fields;
         Ok(Self {
             kind: f.u32(),
@@ -109,7 +114,7 @@ impl Attr {
             sample_period: f.u64(),
             sample_type: f.u64(),
             read_format: f.u64(),
-            flags: AttrFlags(f.u64()),
+            flags: AttrFlags(f.flags(order)),
             wakeup: f.u32(),
             bp_type: f.u32(),
             config1: f.u64(),
@@ -194,6 +199,15 @@ impl Fields<'_> {
 
     fn u32(&mut self) -> u32 {
         self.0.u32().unwrap_or_default()
+    }
+
+    /// Compilers of big-endian machines fill bit fields from the top of the first byte.
+    fn flags(&mut self, order: Order) -> u64 {
+        let bytes = self.0.array::<8>().unwrap_or_default();
+        match order {
+            Order::Little => u64::from_le_bytes(bytes),
+            Order::Big => u64::from_le_bytes(bytes.map(u8::reverse_bits)),
+        }
     }
 
     fn u64(&mut self) -> u64 {

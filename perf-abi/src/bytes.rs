@@ -45,16 +45,35 @@ pub(crate) fn len64(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
+/// Byte order of the machine that recorded a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// Least significant byte first: x86, and Arm, POWER and RISC-V as Linux mostly runs them.
+    #[default]
+    Little,
+    /// Most significant byte first: s390x, old POWER.
+    Big,
+}
+
 /// Reads a body field by field; a read past the end is [`RecordError::Truncated`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
+    order: Order,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self::with_order(bytes, Order::Little)
+    }
+
+    pub(crate) fn with_order(bytes: &'a [u8], order: Order) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            order,
+        }
     }
 
     /// Bytes read so far.
@@ -88,15 +107,27 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn u16(&mut self) -> Result<u16, RecordError> {
-        self.take().map(u16::from_le_bytes)
+        let bytes = self.take()?;
+        Ok(match self.order {
+            Order::Little => u16::from_le_bytes(bytes),
+            Order::Big => u16::from_be_bytes(bytes),
+        })
     }
 
     pub(crate) fn u32(&mut self) -> Result<u32, RecordError> {
-        self.take().map(u32::from_le_bytes)
+        let bytes = self.take()?;
+        Ok(match self.order {
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_be_bytes(bytes),
+        })
     }
 
     pub(crate) fn u64(&mut self) -> Result<u64, RecordError> {
-        self.take().map(u64::from_le_bytes)
+        let bytes = self.take()?;
+        Ok(match self.order {
+            Order::Little => u64::from_le_bytes(bytes),
+            Order::Big => u64::from_be_bytes(bytes),
+        })
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {

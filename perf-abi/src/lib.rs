@@ -36,6 +36,7 @@ mod attr;
 mod attr_flags;
 mod bytes;
 pub mod encode;
+pub mod file;
 mod header;
 pub mod kind;
 mod layout;
@@ -48,8 +49,9 @@ mod sample_view;
 
 pub use attr::{ATTR_SIZE_KNOWN, ATTR_SIZE_VER0, Attr, AttrError, attr_kind};
 pub use attr_flags::AttrFlags;
-pub use bytes::Words;
+pub use bytes::{Order, Words};
 pub use encode::{EncodeError, SampleFields};
+pub use file::{FileError, FileRecord, FileWriter, PerfFile};
 pub use header::{CpuMode, HEADER_LEN, RawRecord, RecordError, Records, misc};
 pub use layout::{LayoutError, SampleLayout};
 pub use record::{

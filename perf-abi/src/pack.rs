@@ -298,9 +298,9 @@ mod tests {
         let mut bytes = kind.to_le_bytes().to_vec();
         bytes.extend_from_slice(&1_u16.to_le_bytes());
         bytes.extend_from_slice(&size.to_le_bytes());
-        words
-            .iter()
-            .for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        for word in words {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
         bytes
     }
 

@@ -1,0 +1,76 @@
+//! What a pipe's file says in records instead of a header.
+
+use std::io::{Read, Seek};
+use std::sync::Arc;
+
+use super::header::PIPE_HEADER_LEN;
+use super::reader::read_at;
+use super::records::Extent;
+use super::{EventTable, Features, FileError, FileRecords, UserRecord, feature};
+use crate::Attr;
+use crate::bytes::Order;
+
+/// Most events taken, as in a file's header.
+const MAX_EVENTS: usize = 1 << 16;
+/// Largest tracing data read, in bytes.
+const MAX_TRACING: u64 = 256 << 20;
+
+/// Events and features found in records.
+pub(super) struct Found {
+    pub(super) attrs: Vec<(Attr, Vec<u64>)>,
+    /// Names from `EVENT_UPDATE` records, by index of the event.
+    pub(super) names: Vec<Option<String>>,
+    pub(super) features: Features,
+}
+
+/// Passes over the whole file once. A malformed record ends the pass: reading the records will
+/// report it.
+pub(super) fn scan<R: Read + Seek>(reader: &mut R) -> Result<Found, FileError> {
+    let mut found = Found {
+        attrs: Vec::new(),
+        names: Vec::new(),
+        features: Features::new(Order::Little),
+    };
+    let mut tracing = None;
+    let events = Arc::new(EventTable::default());
+    let mut records = FileRecords::new(reader, PIPE_HEADER_LEN, Extent::Pipe, events)?
+        .without_opening_compressed();
+    while let Ok(Some(item)) = records.next() {
+        let after = item
+            .offset
+            .saturating_add(crate::bytes::len64(item.record.size()));
+        match UserRecord::parse(item.record) {
+            Some(UserRecord::HeaderAttr { attr, ids }) if found.attrs.len() < MAX_EVENTS => {
+                found.attrs.push((attr, ids.iter().collect()));
+                found.names.push(None);
+            }
+            Some(UserRecord::HeaderFeature { number, data }) => {
+                if let Ok(number) = u32::try_from(number) {
+                    found.features.set_raw(number, data.to_vec());
+                }
+            }
+            Some(UserRecord::TracingData { size }) if u64::from(size) <= MAX_TRACING => {
+                tracing.get_or_insert((after, u64::from(size)));
+            }
+            Some(UserRecord::EventUpdate(update)) => {
+                let named = found
+                    .attrs
+                    .iter()
+                    .position(|(_, ids)| ids.contains(&update.id));
+                if let (Some(name), Some(slot)) = (
+                    update.name(),
+                    named.and_then(|index| found.names.get_mut(index)),
+                ) {
+                    *slot = Some(String::from_utf8_lossy(name).into_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some((offset, size)) = tracing
+        && let Ok(bytes) = read_at(reader, offset, size)
+    {
+        found.features.set_raw(feature::TRACING_DATA, bytes);
+    }
+    Ok(found)
+}

@@ -1,0 +1,236 @@
+//! Opens a perf.data file: header, attrs, features; then its records.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+use super::header::{FILE_HEADER_LEN, FileHeader, PIPE_HEADER_LEN, Section};
+use super::records::Extent;
+use super::{
+    Event, EventTable, Features, FileError, FileRecords, SortedRecords, TracingData, event_name,
+    pipe,
+};
+use crate::bytes::{Cursor, Order, len64};
+use crate::{ATTR_SIZE_VER0, Attr, attr_kind};
+
+/// Most events a file may have. perf itself runs out of file descriptors far earlier.
+const MAX_EVENTS: u64 = 1 << 16;
+/// Most ids of all events together: 4,096 events on 1,024 CPUs.
+const MAX_IDS: u64 = 1 << 22;
+/// Largest attr the kernel accepts is a page; 64 KiB pages are the largest.
+const MAX_ATTR_SIZE: u64 = 1 << 16;
+/// Largest feature read. Tracing data of every tracepoint has about 10 MiB.
+const MAX_FEATURE: u64 = 256 << 20;
+/// Bytes of an ids section in an attr entry.
+const IDS_SECTION: u64 = 16;
+
+/// A perf.data file whose header is read. Records are read with [`PerfFile::records`] in the order
+/// of the file or with [`PerfFile::sorted`] in the order perf processes them, as often as wanted.
+#[derive(Debug)]
+pub struct PerfFile<R> {
+    reader: R,
+    len: u64,
+    header: FileHeader,
+    features: Features,
+    tracing: Option<Arc<TracingData>>,
+    events: Arc<EventTable>,
+}
+
+impl<R: Read + Seek> PerfFile<R> {
+    /// Reads header, events and features. A pipe's file is passed over once to find them.
+    pub fn open(mut reader: R) -> Result<Self, FileError> {
+        let len = reader.seek(SeekFrom::End(0))?;
+        let head = read_at(&mut reader, 0, FILE_HEADER_LEN.min(len))?;
+        let header = FileHeader::parse(&head, len)?;
+        if header.order == Order::Big {
+            return Err(FileError::BigEndian);
+        }
+        let mut file = Self {
+            reader,
+            len,
+            header,
+            features: Features::new(header.order),
+            tracing: None,
+            events: Arc::default(),
+        };
+        if header.pipe {
+            let found = pipe::scan(&mut file.reader)?;
+            file.features = found.features;
+            file.tracing = file.features.tracing_data().map(Arc::new);
+            let names = found.names;
+            file.name_events(found.attrs, |index| names.get(index).cloned().flatten());
+        } else {
+            let attrs = file.read_attrs()?;
+            file.read_features()?;
+            file.tracing = file.features.tracing_data().map(Arc::new);
+            file.name_events(attrs, |_| None);
+        }
+        Ok(file)
+    }
+
+    /// What the header says about the file as a whole.
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// The events.
+    pub fn events(&self) -> &Arc<EventTable> {
+        &self.events
+    }
+
+    /// The header features.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// Formats of the tracepoints, if the file has them.
+    pub fn tracing_data(&self) -> Option<&Arc<TracingData>> {
+        self.tracing.as_ref()
+    }
+
+    /// Bytes of the file.
+    pub fn file_len(&self) -> u64 {
+        self.len
+    }
+
+    /// perf never finished the file: it was killed. Its records are read as far as they go; there
+    /// are no features.
+    pub fn unfinished(&self) -> bool {
+        !self.header.pipe && self.header.data.size == 0
+    }
+
+    fn extent(&self) -> (u64, Extent) {
+        if self.header.pipe {
+            (PIPE_HEADER_LEN, Extent::Pipe)
+        } else if self.unfinished() {
+            (self.header.data.offset, Extent::Unfinished)
+        } else {
+            (
+                self.header.data.offset,
+                Extent::Until(self.header.data.end()),
+            )
+        }
+    }
+
+    /// The records in the order of the file, from the first.
+    pub fn records(&mut self) -> Result<FileRecords<'_, R>, FileError> {
+        let (start, extent) = self.extent();
+        FileRecords::new(&mut self.reader, start, extent, Arc::clone(&self.events))
+    }
+
+    /// The records in the order perf processes them, from the first.
+    pub fn sorted(&mut self) -> Result<SortedRecords<'_, R>, FileError> {
+        Ok(SortedRecords::new(self.records()?))
+    }
+
+    /// Attrs with their ids.
+    fn read_attrs(&mut self) -> Result<Vec<(Attr, Vec<u64>)>, FileError> {
+        let size = self.header.attr_size;
+        let min = len64(ATTR_SIZE_VER0) + IDS_SECTION;
+        if !(min..=MAX_ATTR_SIZE).contains(&size) {
+            return Err(FileError::Header {
+                what: "the size of an attr",
+                value: size,
+            });
+        }
+        let attrs = self.header.attrs;
+        self.check_section("the attr section", attrs)?;
+        let count = attrs.size / size;
+        too_many("events", count, MAX_EVENTS)?;
+        let mut out = Vec::new();
+        let mut ids_left = MAX_IDS;
+        for index in 0..count {
+            let entry = read_at(&mut self.reader, attrs.offset + index * size, size)?;
+            let index = out.len();
+            let split = entry.len().saturating_sub(16);
+            let (attr, ids) = entry.split_at_checked(split).unwrap_or_default();
+            let attr = Attr::parse(attr).map_err(|source| FileError::Attr { index, source })?;
+            let ids = Section::parse(&mut Cursor::new(ids)).unwrap_or_default();
+            self.check_section("an event's ids", ids)?;
+            too_many("event ids", ids.size / 8, ids_left)?;
+            ids_left -= ids.size / 8;
+            let ids = read_at(&mut self.reader, ids.offset, ids.size)?;
+            out.push((attr, crate::Words::new(&ids).iter().collect()));
+        }
+        Ok(out)
+    }
+
+    fn check_section(&self, what: &'static str, section: Section) -> Result<(), FileError> {
+        if section.size != 0 && section.end() > self.len {
+            return Err(FileError::Section {
+                what,
+                offset: section.offset,
+                size: section.size,
+                file_len: self.len,
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads the features. One that lies outside a cut file is left out.
+    fn read_features(&mut self) -> Result<(), FileError> {
+        if self.unfinished() {
+            return Ok(());
+        }
+        let numbers: Vec<u32> = self.header.feature_numbers().collect();
+        let table = Section {
+            offset: self.header.data.end(),
+            size: 16 * len64(numbers.len()),
+        };
+        if table.end() > self.len {
+            return Ok(());
+        }
+        let table = read_at(&mut self.reader, table.offset, table.size)?;
+        let mut cursor = Cursor::new(&table);
+        for number in numbers {
+            let section = Section::parse(&mut cursor).unwrap_or_default();
+            if section.end() <= self.len && section.size <= MAX_FEATURE {
+                let bytes = read_at(&mut self.reader, section.offset, section.size)?;
+                self.features.set_raw(number, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names as perf gives them: recorded ones by index, then tracepoints by id, then made up.
+    fn name_events(
+        &mut self,
+        attrs: Vec<(Attr, Vec<u64>)>,
+        recorded: impl Fn(usize) -> Option<String>,
+    ) {
+        let described = self.features.event_desc().unwrap_or_default();
+        let tracepoint = |attr: &Attr| {
+            let found = self.tracing.as_ref()?.tracepoint(attr.config)?;
+            (attr.kind == attr_kind::TRACEPOINT).then(|| found.full_name())
+        };
+        let events = attrs.into_iter().enumerate().map(|(index, (attr, ids))| {
+            let name = recorded(index)
+                .or_else(|| described.get(index).map(|event| event.name.clone()))
+                .or_else(|| tracepoint(&attr))
+                .unwrap_or_else(|| event_name(&attr));
+            Event::new(attr, ids, name)
+        });
+        self.events = Arc::new(EventTable::new(events.collect()));
+    }
+}
+
+fn too_many(what: &'static str, count: u64, limit: u64) -> Result<(), FileError> {
+    if count > limit {
+        return Err(FileError::TooMany { what, count, limit });
+    }
+    Ok(())
+}
+
+/// Reads `len` bytes at `offset`, both checked against the file before.
+pub(super) fn read_at<R: Read + Seek>(
+    reader: &mut R,
+    offset: u64,
+    len: u64,
+) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    reader.seek(SeekFrom::Start(offset))?;
+    reader.take(len).read_to_end(&mut bytes)?; // grows with what is there
+    if len64(bytes.len()) < len {
+        return Err(FileError::Io(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(bytes)
+}
