@@ -35,6 +35,9 @@ pub enum StoreError {
     /// The client library refused the request or the answer.
     #[error("the request to the store failed")]
     Client(#[source] clickhouse::error::Error),
+    /// A row of the answer is not what the caller expects.
+    #[error("a row of the store's answer is not understood")]
+    Row(#[source] serde_json::Error),
     /// The answer is larger than the caller allowed.
     #[error("the answer has more than {limit_bytes} bytes; ask for less, or with a LIMIT")]
     AnswerTooLarge {
@@ -93,6 +96,12 @@ fn code_text(code: Option<u32>) -> String {
     code.map_or_else(|| "without a code".to_owned(), |code| format!("with code {code}"))
 }
 
+/// The code in an exception's text, `Code: 60. DB::Exception: …`.
+fn exception_code(text: &str) -> Option<u32> {
+    let digits = text.split("Code: ").nth(1)?;
+    digits.get(..digits.find(|c: char| !c.is_ascii_digit())?)?.parse().ok()
+}
+
 /// Codes that say "not now": timeouts, too many parts or queries, no memory left, shutting down, storage busy.
 const RETRY_CODES: &[u32] = &[
     3, 159, 160, 202, 203, 209, 210, 236, 241, 242, 243, 252, 319, 394, 425, 439, 473, 517, 999, 1000, 1002,
@@ -108,6 +117,16 @@ impl StoreError {
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let action = action.into();
         move |source| Self::Io { action, source }
+    }
+
+    /// Sorts an error of the client library.
+    pub(crate) fn from_client(error: clickhouse::error::Error) -> Self {
+        use clickhouse::error::Error;
+        match error {
+            Error::BadResponse(text) => Self::Exception { code: exception_code(&text), text },
+            Error::Network(_) | Error::TimedOut => Self::Unreachable(error),
+            other => Self::Client(other),
+        }
     }
 
     /// The one place that says which failures are worth another try.
@@ -128,6 +147,7 @@ impl StoreError {
             Self::Exception { .. } => "exception",
             Self::Unreachable(_) => "unreachable",
             Self::Client(_) => "client",
+            Self::Row(_) => "row",
             Self::AnswerTooLarge { .. } => "answer_too_large",
             Self::Url { .. } => "url",
             Self::Refused(_) => "refused",

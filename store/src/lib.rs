@@ -1,6 +1,7 @@
 //! Schema, migrations, typed rows and Native blocks; the embedded engine behind ClickHouse's HTTP interface; the guard
 //! for SQL that people type.
 
+mod client;
 mod error;
 
 pub mod engine;
@@ -9,7 +10,9 @@ pub mod native;
 pub mod schema;
 mod sql;
 pub mod tools;
+mod url;
 
+pub use client::{Request, Store};
 pub use error::{Advice, StoreError};
 
 /// Name of the database unless the operator chooses another.

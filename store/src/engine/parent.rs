@@ -72,6 +72,7 @@ impl Child {
             .env(READER_PASSWORD, &reader_password)
             // The engine reads configuration from its user's home unless that is its own folder.
             .env("HOME", &options.engine.data)
+            .env("TZ", "UTC")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -117,6 +118,16 @@ impl Child {
             pidfd: started.pidfd,
             status,
         })
+    }
+
+    /// The writer's view of a database.
+    pub fn store(&self, database: &str) -> Result<crate::Store, StoreError> {
+        crate::Store::connect(&self.url, self.user, &self.password, database)
+    }
+
+    /// The reader's view of a database.
+    pub fn reader(&self, database: &str) -> Result<crate::Store, StoreError> {
+        crate::Store::connect(&self.url, self.reader_user, &self.reader_password, database)
     }
 
     /// Waits for the process's end and says how it ended.
