@@ -159,8 +159,8 @@ mod tests {
     fn events_are_named_as_perf_names_them() {
         let host = AttrFlags::default().with_exclude_guest(true);
         let user = host.with_exclude_kernel(true).with_exclude_hv(true);
-        check(attr_kind::HARDWARE, 0, host, "cycles:H");
-        check(attr_kind::HARDWARE, 0, AttrFlags::default(), "cycles");
+        check(attr_kind::HARDWARE, 0, host, "cycles");
+        check(attr_kind::HARDWARE, 0, AttrFlags::default(), "cycles:HG");
         check(attr_kind::HARDWARE, 0, user, "cycles:uH");
         check(
             attr_kind::HARDWARE,
@@ -170,36 +170,22 @@ mod tests {
         );
         check(
             attr_kind::HARDWARE,
-            99,
-            AttrFlags::default(),
-            "unknown-hardware",
+            1,
+            AttrFlags::default().with_precise_ip(1),
+            "instructions:p",
         );
-        check(attr_kind::SOFTWARE, 9, AttrFlags::default(), "dummy");
+        check(attr_kind::HARDWARE, 99, host, "unknown-hardware");
+        check(attr_kind::SOFTWARE, 9, AttrFlags::default(), "dummy:HG");
         check(
             attr_kind::HW_CACHE,
             0x0001_0000,
-            AttrFlags::default(),
+            host,
             "L1-dcache-load-misses",
         );
-        check(
-            attr_kind::HW_CACHE,
-            0x0000_0102,
-            AttrFlags::default(),
-            "LLC-stores",
-        );
-        check(
-            attr_kind::HW_CACHE,
-            0x0000_0104,
-            AttrFlags::default(),
-            "invalid-cache",
-        );
-        check(attr_kind::RAW, 0x1cd, AttrFlags::default(), "raw 0x1cd");
-        check(
-            attr_kind::BREAKPOINT,
-            0,
-            AttrFlags::default(),
-            "mem:0x401000:rw",
-        );
+        check(attr_kind::HW_CACHE, 0x0000_0102, host, "LLC-stores");
+        check(attr_kind::HW_CACHE, 0x0000_0104, host, "invalid-cache");
+        check(attr_kind::RAW, 0x1cd, host, "raw 0x1cd");
+        check(attr_kind::BREAKPOINT, 0, host, "mem:0x401000:rw");
         check(attr_kind::TRACEPOINT, 5, host, "unknown tracepoint");
         check(6, 0, AttrFlags::default(), "unknown attr type: 6");
     }

@@ -96,7 +96,7 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
     }
 
     /// The events of the file.
-    pub fn events(&self) -> &Arc<EventTable> {
+    pub(crate) fn events(&self) -> &Arc<EventTable> {
         &self.events
     }
 

@@ -15,9 +15,8 @@
 //! queued.
 
 use std::io::{Read, Seek};
-use std::sync::Arc;
 
-use super::{Cut, EventTable, FileError, FileRecord, FileRecords};
+use super::{Cut, FileError, FileRecord, FileRecords};
 use crate::{RawRecord, kind};
 
 /// Bytes of records that wait to be sorted, at most. A file without rounds waits whole; when it is
@@ -83,11 +82,6 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
     pub fn with_queue_bytes(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
-    }
-
-    /// The events of the file.
-    pub fn events(&self) -> &Arc<EventTable> {
-        self.records.events()
     }
 
     /// Where the file ends too early; known once [`SortedRecords::next`] has said `None`.
