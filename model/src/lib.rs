@@ -5,18 +5,23 @@
 
 mod access;
 mod build_id;
+mod classify;
 mod code;
+pub mod data_src;
 mod hash;
 mod id;
 mod ledger;
 mod moments;
+pub mod perf_text;
 
 pub use access::{
     Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Region, Snoop,
     Tier, Tlb,
 };
 pub use build_id::BuildId;
+pub use classify::{Classified, Pmu, classify};
 pub use code::UnknownCode;
+pub use data_src::DataSrc;
 pub use hash::ContentHash;
 pub use id::{
     BootId, DataId, EventId, FunctionId, HostId, LocationId, MappingId, PartitionId, Source,
