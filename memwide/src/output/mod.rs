@@ -86,6 +86,14 @@ impl Table {
     }
 }
 
+/// Prints one JSON document.
+pub(crate) fn print_json(document: &Value) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    serde_json::to_writer_pretty(&mut out, document)?;
+    writeln!(out)?;
+    out.flush()
+}
+
 /// A value without decoration: what a program would want to read.
 pub(crate) fn plain(value: &Value) -> String {
     match value {

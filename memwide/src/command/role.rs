@@ -1,0 +1,193 @@
+//! Each service alone, as deployed.
+
+use crate::cli::{RoleArgs, StoreEngineArgs};
+use crate::failure::Failure;
+use anyhow::Context as _;
+use memwide_service::admin::{self, Admin, Readiness};
+use memwide_service::config::Loader;
+use memwide_service::metrics::{Metric, Registry};
+use memwide_service::run::{Tasks, stop_on_signal};
+use memwide_service::{CancellationToken, telemetry};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A stopping service has this long to drain.
+const DRAIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// Variables of the environment that are read elsewhere.
+pub(crate) const NOT_KEYS: [&str; 3] = ["MEMWIDE_ENGINE_PASSWORD", "MEMWIDE_ENGINE_READER_PASSWORD", "MEMWIDE_SERVER"];
+
+/// What every role has besides its own keys.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+struct Role<C: Default> {
+    /// Where it serves; unused by roles that only connect.
+    listen: SocketAddr,
+    /// Health, metrics and configuration over HTTP.
+    admin: SocketAddr,
+    #[serde(flatten)]
+    service: C,
+}
+
+impl<C: Default> Default for Role<C> {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            service: C::default(),
+        }
+    }
+}
+
+pub(crate) fn collector(args: RoleArgs) -> Result<(), Failure> {
+    let metrics = memwide_collector::metrics::ALL;
+    serve("collector", &args, metrics, |role: Role<memwide_collector::Config>, stop| async move {
+        memwide_collector::run(role.service, stop).await
+    })
+}
+
+pub(crate) fn decoder(args: RoleArgs) -> Result<(), Failure> {
+    let metrics = memwide_decoder::metrics::ALL;
+    serve("decoder", &args, metrics, |role: Role<memwide_decoder::Config>, stop| async move {
+        let listener = admin::bind(role.listen, "listen").await?;
+        Ok(memwide_decoder::serve(role.service, listener, stop).await?)
+    })
+}
+
+pub(crate) fn aggregator(args: RoleArgs) -> Result<(), Failure> {
+    let metrics = memwide_aggregator::metrics::ALL;
+    serve("aggregator", &args, metrics, |role: Role<memwide_aggregator::Config>, stop| async move {
+        let listener = admin::bind(role.listen, "listen").await?;
+        Ok(memwide_aggregator::serve(role.service, listener, stop).await?)
+    })
+}
+
+pub(crate) fn sink(args: RoleArgs) -> Result<(), Failure> {
+    let metrics = memwide_aggregator::metrics::ALL;
+    serve("sink", &args, metrics, |role: Role<memwide_aggregator::SinkConfig>, stop| async move {
+        let url = role.service.store.expose().unwrap_or_default();
+        memwide_store::Store::from_url(url)?.migrate().await?;
+        Ok(memwide_aggregator::sink(role.service, stop).await?)
+    })
+}
+
+pub(crate) fn query(args: RoleArgs) -> Result<(), Failure> {
+    let metrics = memwide_query::metrics::ALL;
+    serve("query", &args, metrics, |role: Role<memwide_query::Config>, stop| async move {
+        let listener = admin::bind(role.listen, "listen").await?;
+        let (_status, watched) = tokio::sync::watch::channel(memwide_query::StatusDetail::default());
+        Ok(memwide_query::serve(role.service, listener, stop, watched).await?)
+    })
+}
+
+/// The engine in this process, at a fixed port: passwords come from the environment.
+pub(crate) fn store(args: RoleArgs) -> Result<(), Failure> {
+    let resolved = load::<memwide_store::engine::EngineOptions>(&args)?;
+    let Some(mut options) = resolved else { return Ok(()) };
+    if options.library.as_os_str().is_empty() {
+        options.library = memwide_store::tools::engine_library()?;
+    }
+    Ok(memwide_store::engine::run_child(options)?)
+}
+
+/// The engine as a child of this program.
+pub(crate) fn store_engine(args: StoreEngineArgs) -> Result<(), Failure> {
+    let text = args.rest.join(" ");
+    let options = memwide_store::engine::EngineOptions::from_json(&text).map_err(Failure::usage)?;
+    Ok(memwide_store::engine::run_child(options)?)
+}
+
+/// Resolves the configuration; `None` when it was only to be printed.
+fn load<C>(args: &RoleArgs) -> Result<Option<C>, Failure>
+where
+    C: Serialize + DeserializeOwned + Default,
+{
+    Ok(resolve(args)?.map(|(config, _)| config))
+}
+
+fn resolve<C>(args: &RoleArgs) -> Result<Option<(C, serde_json::Value)>, Failure>
+where
+    C: Serialize + DeserializeOwned + Default,
+{
+    let mut loader = Loader::<C>::new().environment();
+    for name in NOT_KEYS {
+        loader = loader.not_a_key(name);
+    }
+    if let Some(path) = &args.config {
+        loader = loader.file(path);
+    }
+    let resolved = loader.load().map_err(Failure::usage)?;
+    let shown = resolved.to_json();
+    if args.print_config {
+        crate::output::print_json(&shown)?;
+        return Ok(None);
+    }
+    Ok(Some((resolved.value, shown)))
+}
+
+fn serve<C, F, W>(
+    name: &'static str,
+    args: &RoleArgs,
+    metrics: &[&'static dyn Metric],
+    work: W,
+) -> Result<(), Failure>
+where
+    C: Serialize + DeserializeOwned + Default + Clone + Send + 'static,
+    F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    W: FnOnce(Role<C>, CancellationToken) -> F,
+{
+    let Some((role, shown)) = resolve::<Role<C>>(args)? else {
+        return Ok(());
+    };
+    let format = if args.log_json { telemetry::Format::Json } else { telemetry::Format::Text };
+    let options = telemetry::Options {
+        format,
+        ..telemetry::Options::default()
+    };
+    telemetry::init(&options).map_err(Failure::usage)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        let stop = stop_on_signal().context("cannot watch for signals")?;
+        let listener = admin::bind(role.admin, "admin").await?;
+        let admin = Admin {
+            service: name,
+            registry: Arc::new(Registry::new().with(metrics)),
+            readiness: Readiness::new(),
+            config: shown,
+        };
+        tracing::info!(service = name, admin = %listener.local_addr()?, "started");
+        let tasks = Tasks::new(stop.clone());
+        tasks.spawn("admin", admin::serve(listener, admin.router(), stop.clone()));
+        tasks.spawn(name, work(role, stop));
+        tasks.run(DRAIN_WITHIN).await?;
+        anyhow::Ok(())
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_keeps_its_own_keys_beside_the_common_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sink.toml");
+        std::fs::write(&path, "admin = \"127.0.0.1:9\"\npartitions = 64\n[nats]\nreplicas = 3\n").unwrap();
+        let loaded = Loader::<Role<memwide_aggregator::SinkConfig>>::new().file(&path).load().unwrap();
+        assert_eq!(loaded.value.admin.port(), 9);
+        assert_eq!((loaded.value.service.partitions, loaded.value.service.nats.replicas), (64, 3));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sink.toml");
+        std::fs::write(&path, "partitoins = 64\n").unwrap();
+        let refused = Loader::<Role<memwide_aggregator::SinkConfig>>::new().file(&path).load().unwrap_err();
+        assert!(refused.to_string().contains("partitoins"), "{refused}");
+    }
+}

@@ -1,0 +1,160 @@
+//! `memwide up`: the whole pipeline on one machine.
+//!
+//! Three processes: this one (all services, talking over real loopback gRPC), nats-server, the engine. The children die
+//! with this one and are restarted when they die first.
+
+mod children;
+mod place;
+mod say;
+mod services;
+mod stages;
+
+use crate::cli::UpArgs;
+use crate::failure::Failure;
+use anyhow::Context as _;
+use children::Children;
+use memwide_service::run::stop_on_signal;
+use memwide_service::{admin, telemetry};
+use memwide_store::Store;
+use place::Place;
+use services::Services;
+use stages::Stages;
+use std::time::Duration;
+
+/// Logs of `up` go to the terminal of a person: only what went wrong.
+const LOG_FILTER: &str = "warn";
+
+/// Pause between two looks for the first row.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// After this long without a row a person wants to know why.
+const SILENT_AFTER: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(args: UpArgs) -> Result<(), Failure> {
+    refuse_public(&args)?;
+    let options = telemetry::Options {
+        default_filter: LOG_FILTER.to_owned(),
+        ..telemetry::Options::default()
+    };
+    telemetry::init(&options).map_err(Failure::usage)?;
+    let collector = services::collector_config(args.config.as_deref())?;
+    let place = Place::prepare(args.data.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(serve(&args, collector, &place));
+    // Blocking work still under way (a symbol table being read) must not hold the end back.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(outcome?)
+}
+
+/// Until TLS and authentication exist, nothing may be reached from outside.
+fn refuse_public(args: &UpArgs) -> Result<(), Failure> {
+    for (flag, address) in [("--listen", args.listen), ("--ingest", args.ingest)] {
+        if !address.ip().is_loopback() {
+            let refused = anyhow::anyhow!(
+                "{flag} {address} can be reached from other machines, and this version has neither TLS nor authentication; \
+                 use 127.0.0.1 and forward the port (ssh -L {port}:127.0.0.1:{port} HOST)",
+                port = address.port()
+            );
+            return Err(Failure::usage(refused));
+        }
+    }
+    Ok(())
+}
+
+async fn serve(args: &UpArgs, collector: memwide_collector::Config, place: &Place) -> anyhow::Result<()> {
+    let stop = stop_on_signal().context("cannot watch for signals")?;
+    // Ports first: a taken one ends it before anything has started.
+    let query_listener = admin::bind(args.listen, "--listen").await?;
+    let ingest_listener = admin::bind(args.ingest, "--ingest").await?;
+    let mut stages = Stages::default();
+    let children = Children::start(args, place, &mut stages)?;
+    let url = format!("http://{}", query_listener.local_addr()?);
+    let ingest = ingest_listener.local_addr()?.to_string();
+
+    let started = async {
+        say::starting(place);
+        children.ready().await?;
+        let store = children.store(place.database())?;
+        store.migrate().await?;
+        let services = Services::start(
+            services::Plan {
+                args,
+                collector,
+                place,
+                children: &children,
+                query_listener,
+                ingest_listener,
+            },
+            &mut stages,
+        )
+        .await?;
+        anyhow::Ok((store, services))
+    };
+    let started = tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        started = started => Some(started),
+    };
+    let outcome = match started {
+        None => Ok(()),
+        Some(Err(failure)) => Err(failure),
+        Some(Ok((store, mut services))) => {
+            let talk = announce(&store, &mut services, &url, &ingest);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => Ok(()),
+                ended = stages.next_end() => ended,
+                never = talk => never,
+            }
+        }
+    };
+    if stop.is_cancelled() {
+        say::stopping();
+    }
+    stages.stop().await.and(outcome)
+}
+
+/// Tells a person what happens: what is collected, when the first rows are there; then stays silent.
+async fn announce(store: &Store, services: &mut Services, url: &str, ingest: &str) -> anyhow::Result<()> {
+    services.collecting().await;
+    say::collecting(services);
+    let start = tokio::time::Instant::now();
+    let mut told = false;
+    while services.expects_rows() && !has_rows(store).await {
+        if !told && start.elapsed() > SILENT_AFTER {
+            told = true;
+            say::silent(services, start.elapsed());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    services.ready();
+    say::ready(url, ingest);
+    std::future::pending().await
+}
+
+async fn has_rows(store: &Store) -> bool {
+    let request = memwide_store::Request::new("SELECT 1 FROM samples LIMIT 1", "TabSeparated");
+    store.query(request).await.is_ok_and(|answer| !answer.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    fn args(line: &[&str]) -> UpArgs {
+        match crate::cli::Cli::parse_from([&["memwide", "up"], line].concat()).command {
+            crate::cli::Command::Up(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_loopback_is_listened_on() {
+        assert!(refuse_public(&args(&[])).is_ok());
+        assert!(refuse_public(&args(&["--listen", "[::1]:1"])).is_ok());
+        for line in [["--listen", "0.0.0.0:7070"], ["--ingest", "10.0.0.1:7071"]] {
+            assert!(refuse_public(&args(&line)).is_err(), "{line:?}");
+        }
+    }
+}

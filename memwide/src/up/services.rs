@@ -1,0 +1,200 @@
+//! The services, each with its own stage, and what a person may ask about them.
+
+use super::children::Children;
+use super::place::Place;
+use super::stages::Stages;
+use crate::cli::UpArgs;
+use crate::failure::Failure;
+use anyhow::Context as _;
+use memwide_collector::{Reporter, Status};
+use memwide_query::StatusDetail;
+use memwide_service::config::Loader;
+use memwide_service::telemetry::Chain;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// The collector opens its events within this, or says why not.
+const COLLECTS_WITHIN: Duration = Duration::from_secs(15);
+
+/// What to start.
+pub(crate) struct Plan<'a> {
+    pub(crate) args: &'a UpArgs,
+    pub(crate) collector: memwide_collector::Config,
+    pub(crate) place: &'a Place,
+    pub(crate) children: &'a Children,
+    pub(crate) query_listener: TcpListener,
+    pub(crate) ingest_listener: TcpListener,
+}
+
+/// The running services.
+#[derive(Debug)]
+pub(crate) struct Services {
+    /// State of this machine's collector; `None` with `--no-collect`.
+    collector: Option<watch::Receiver<Status>>,
+    /// Why the collector ended, if it did.
+    collector_failure: Arc<Mutex<Option<String>>>,
+    demo: bool,
+    status: watch::Sender<StatusDetail>,
+}
+
+impl Services {
+    pub(crate) async fn start(plan: Plan<'_>, stages: &mut Stages) -> anyhow::Result<Self> {
+        let database = plan.place.database();
+        let sink = memwide_aggregator::SinkConfig {
+            nats: plan.children.nats(),
+            store: plan.children.writer_url(database),
+            ..memwide_aggregator::SinkConfig::default()
+        };
+        stages.start("sink", |tasks| {
+            let stop = tasks.stop().clone();
+            tasks.spawn("sink", async move { Ok(memwide_aggregator::sink(sink, stop).await?) });
+        });
+
+        let aggregator = memwide_aggregator::Config {
+            nats: plan.children.nats(),
+            ..memwide_aggregator::Config::default()
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on loopback")?;
+        let aggregator_endpoint = format!("http://{}", listener.local_addr()?);
+        stages.start("aggregator", |tasks| {
+            let stop = tasks.stop().clone();
+            tasks.spawn("aggregator", async move {
+                Ok(memwide_aggregator::serve(aggregator, listener, stop).await?)
+            });
+        });
+
+        let decoder = memwide_decoder::Config {
+            aggregators: vec![aggregator_endpoint],
+            symbol_dir: plan.place.symbols(),
+            ..memwide_decoder::Config::default()
+        };
+        let ingest = format!("http://{}", plan.ingest_listener.local_addr()?);
+        let ingest_listener = plan.ingest_listener;
+        stages.start("decoder", |tasks| {
+            let stop = tasks.stop().clone();
+            tasks.spawn("decoder", async move {
+                Ok(memwide_decoder::serve(decoder, ingest_listener, stop).await?)
+            });
+        });
+
+        let query = memwide_query::Config {
+            store: plan.children.writer_url(database),
+            reader: plan.children.reader_url(database),
+            ..memwide_query::Config::default()
+        };
+        let detail = StatusDetail {
+            ingest_address: ingest.clone(),
+            ..StatusDetail::default()
+        };
+        let (status, watched) = watch::channel(detail);
+        let query_listener = plan.query_listener;
+        stages.start("query", |tasks| {
+            let stop = tasks.stop().clone();
+            tasks.spawn("query", async move {
+                Ok(memwide_query::serve(query, query_listener, stop, watched).await?)
+            });
+        });
+
+        let mut services = Self {
+            collector: None,
+            collector_failure: Arc::default(),
+            demo: plan.args.demo,
+            status,
+        };
+        services.start_sources(plan.args, plan.collector, plan.place, &ingest, stages);
+        Ok(services)
+    }
+
+    /// This machine's collector and the simulated hosts: neither's failure ends the pipeline.
+    fn start_sources(
+        &mut self,
+        args: &UpArgs,
+        mut config: memwide_collector::Config,
+        place: &Place,
+        ingest: &str,
+        stages: &mut Stages,
+    ) {
+        config.endpoint = ingest.to_owned();
+        config.spool.dir = place.spool();
+        let (reporter, status) = Reporter::new();
+        let failure = Arc::clone(&self.collector_failure);
+        if !args.no_collect {
+            self.collector = Some(status);
+        }
+        let ingest = ingest.to_owned();
+        stages.start("collect", |tasks| {
+            let stop = tasks.stop().clone();
+            let idle = stop.clone();
+            tasks.spawn("sources", async move {
+                idle.cancelled().await;
+                Ok(())
+            });
+            if !args.no_collect {
+                let stop = stop.clone();
+                tasks.spawn_job("collector", async move {
+                    if let Err(error) = memwide_collector::run_reporting(config, reporter, stop).await {
+                        let text = Chain(error.as_ref()).to_string();
+                        tracing::error!(error = text, "not collecting on this machine");
+                        *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+                    }
+                    Ok(())
+                });
+            }
+            if args.demo {
+                tasks.spawn_job("demo", async move {
+                    Ok(memwide_simulator::demo(&ingest, stop).await?)
+                });
+            }
+        });
+    }
+
+    /// Waits until the collector has opened its events or failed.
+    pub(crate) async fn collecting(&mut self) {
+        let failed = Arc::clone(&self.collector_failure);
+        let Some(status) = &mut self.collector else { return };
+        let known = status.wait_for(|status| status.source.is_some());
+        // A failed collector drops its reporter, which ends the wait as well.
+        drop(tokio::time::timeout(COLLECTS_WITHIN, known).await);
+        drop(failed);
+    }
+
+    /// Whether anything is expected to send samples.
+    pub(crate) fn expects_rows(&self) -> bool {
+        self.demo || (self.collector.is_some() && self.collector_failure().is_none())
+    }
+
+    /// Why nothing is collected here.
+    pub(crate) fn collector_failure(&self) -> Option<String> {
+        self.collector_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the collector of this machine does; `None` when it was not asked for.
+    pub(crate) fn collector(&self) -> Option<Status> {
+        self.collector.as_ref().map(|status| status.borrow().clone())
+    }
+
+    pub(crate) fn demo(&self) -> bool {
+        self.demo
+    }
+
+    /// The first rows can be queried.
+    pub(crate) fn ready(&self) {
+        self.status.send_modify(|status| status.ready = true);
+    }
+}
+
+/// The collector's configuration: defaults, the file, variables `MEMWIDE_<KEY>`.
+pub(crate) fn collector_config(file: Option<&Path>) -> Result<memwide_collector::Config, Failure> {
+    let mut loader = Loader::new().environment();
+    for name in crate::command::role::NOT_KEYS {
+        loader = loader.not_a_key(name);
+    }
+    if let Some(file) = file {
+        loader = loader.file(file);
+    }
+    Ok(loader.load().map_err(Failure::usage)?.value)
+}
