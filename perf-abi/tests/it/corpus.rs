@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use memwide_perf_abi::{PerfFile, Record, SampleView};
 
-fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/perfdata");
     if !folder.is_dir() {
         eprintln!("skipped: no collection of perf.data files beside the repository");
@@ -91,8 +91,8 @@ fn touch_features(file: &PerfFile<File>) {
     assert!(!text.is_empty());
 }
 
-/// Names of files to the column with the number of samples, for those that perf reads.
-fn expected(folder: &Path) -> BTreeMap<String, u64> {
+/// The manifest: name, samples, and what the column on perf says.
+fn manifest(folder: &Path) -> Vec<(String, String, String)> {
     let manifest = std::fs::read_to_string(folder.join("MANIFEST.tsv")).unwrap();
     let mut lines = manifest.lines();
     let columns: Vec<_> = lines.next().unwrap().split('\t').collect();
@@ -102,16 +102,37 @@ fn expected(folder: &Path) -> BTreeMap<String, u64> {
             .position(|name| name.starts_with(prefix))
             .unwrap()
     };
-    let (samples, ok) = (column("samples"), column("read by perf"));
+    let (samples, perf) = (column("samples"), column("read by perf"));
     lines
         .map(|line| line.split('\t').collect::<Vec<_>>())
-        .filter(|row| {
-            row[ok].starts_with("yes") || row[samples].contains("in a copy made readable")
-        })
         .map(|row| {
-            let count = row[samples].split(' ').next().unwrap();
-            (row[0].to_owned(), count.parse().unwrap())
+            (
+                row[0].to_owned(),
+                row[samples].to_owned(),
+                row[perf].to_owned(),
+            )
         })
+        .collect()
+}
+
+/// Files that the installed perf reads, or reads in part: those without fuzz.
+pub(crate) fn readable_by_perf(folder: &Path) -> Vec<String> {
+    manifest(folder)
+        .into_iter()
+        .filter(|(name, _, perf)| perf.starts_with("yes") && !name.starts_with("fuzz"))
+        .map(|(name, _, _)| name)
+        .collect()
+}
+
+/// Names of files to the number of samples perf finds, in a copy made readable if need be.
+fn expected(folder: &Path) -> BTreeMap<String, u64> {
+    manifest(folder)
+        .into_iter()
+        .filter(|(name, samples, perf)| {
+            (perf.starts_with("yes") && !name.starts_with("fuzz"))
+                || samples.contains("in a copy made readable")
+        })
+        .map(|(name, samples, _)| (name, samples.split(' ').next().unwrap().parse().unwrap()))
         .collect()
 }
 
