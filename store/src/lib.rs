@@ -7,6 +7,7 @@ mod error;
 pub mod engine;
 pub mod guard;
 pub mod native;
+pub mod rows;
 pub mod schema;
 mod sql;
 pub mod tools;
