@@ -1,1 +1,23 @@
 //! On each node: open events, drain rings, snapshot processes, spool, ship raw bytes.
+//!
+//! - [`run`] collects on this machine until it is stopped; [`Status`] tells what and how far; [`probe`] says what the
+//!   machine could collect without starting anything.
+//! - [`Import`] replays a perf.data file as a host.
+//! - [`uplink`] sends the batches of anything that implements [`uplink::BatchStore`]: the spool, a file, a simulated host.
+//!
+//! It does not decode: no symbol is looked up, no sample field is read but the event's id. What it sends are the kernel's
+//! own bytes, packed without loss, and the counts that say what is missing.
+
+mod config;
+mod live;
+pub mod metrics;
+mod replay;
+mod status;
+pub mod uplink;
+
+pub use config::{Config, EventConfig, RingConfig, SpoolConfig};
+pub use live::{probe, run, run_reporting};
+pub use replay::{
+    Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
+};
+pub use status::{EventStatus, Reporter, Status};

@@ -1,0 +1,23 @@
+//! Metrics of the collector.
+
+use memwide_service::declare_metrics;
+
+declare_metrics! {
+    pub counter SAMPLES = "collector_ring_samples_total", Samples, "Samples taken from the rings.";
+    pub counter LOST = "collector_lost_samples_total", Samples, "Samples the kernel had no room for, by the events' own counts.";
+    pub counter RESIDUE = "collector_residue_samples_total", Samples, "Samples counted by events, neither in the rings nor reported lost.";
+    pub counter SIDE_BAND = "collector_side_band_records_total", Records, "Side-band records taken from the rings or synthesized.";
+    pub counter RAW_BYTES = "collector_raw_bytes_total", Bytes, "Bytes of records before packing.";
+    pub counter PACKED_BYTES = "collector_packed_bytes_total", Bytes, "Bytes of records after packing.";
+    pub counter BATCHES = "collector_spooled_batches_total", Batches, "Batches written to the spool.";
+    pub counter SNAPSHOTS = "collector_snapshot_batches_total", Batches, "Batches that hold the state of all processes.";
+    pub gauge SPOOL_BYTES = "collector_spool_bytes", Bytes, "Bytes in the spool.";
+    pub counter GAPPED = "collector_gap_batches_total", Batches, "Batches whose samples were given up by the spool's bound.";
+    pub counter CORRUPT = "collector_spool_corrupt_items_total", Items, "Pieces of the spool that were unreadable.";
+    pub counter SENT = "collector_sent_batches_total", Batches, "Batches sent, repetitions included.";
+    pub counter SENT_BYTES = "collector_sent_bytes_total", Bytes, "Bytes of messages sent to decoders.";
+    pub counter ACKED = "collector_acked_batches_total", Batches, "Batches committed by the pipeline.";
+    pub counter RECONNECTS = "collector_uplink_retries_total", Retries, "Times an uplink was tried again.";
+    pub counter SYMBOL_REQUESTS = "collector_symbol_requests_total", Requests, "Requests for symbol tables.";
+    pub counter SYMBOL_FAILURES = "collector_symbol_failed_requests_total", Requests, "Requests for symbol tables without an answer.";
+}

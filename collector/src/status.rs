@@ -1,0 +1,73 @@
+//! What a running collector tells the command that started it.
+
+use memwide_model::{Source, Tier};
+use memwide_proto::v1::Capability;
+use tokio::sync::watch;
+
+/// A snapshot of a collector's state.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Status {
+    /// Set once events are open.
+    pub source: Option<Source>,
+    /// Name of this host in answers.
+    pub hostname: String,
+    /// Events that are open.
+    pub events: Vec<EventStatus>,
+    /// What this machine can and cannot collect, and why.
+    pub capabilities: Vec<Capability>,
+    /// Batches written to the spool by this run.
+    pub batches: u64,
+    /// Highest batch of this run that the pipeline has committed; 0: none.
+    pub acked: u64,
+    /// A decoder takes our batches.
+    pub connected: bool,
+    /// Why not, when not; empty when nothing went wrong yet.
+    pub connection_error: String,
+    /// Bytes in the spool, earlier runs included.
+    pub spool_bytes: u64,
+    /// Unacked batches of earlier runs that are still to be sent.
+    pub earlier_batches: u64,
+}
+
+impl Status {
+    /// Samples taken by all events of this run.
+    pub fn samples(&self) -> u64 {
+        self.events.iter().map(|event| event.samples).sum()
+    }
+}
+
+/// One open event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventStatus {
+    /// As perf names it.
+    pub name: String,
+    /// The kernel's name of its kind.
+    pub pmu: String,
+    /// How much its samples say.
+    pub tier: Tier,
+    /// Period in events (nanoseconds for clocks); 0: chosen by the kernel.
+    pub period: u64,
+    /// CPUs it is open on.
+    pub cpus: usize,
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples the kernel could not write.
+    pub lost: u64,
+}
+
+/// The writing half of a status.
+#[derive(Debug, Clone)]
+pub struct Reporter(watch::Sender<Status>);
+
+impl Reporter {
+    /// A status nobody has written yet, and its reading half.
+    pub fn new() -> (Self, watch::Receiver<Status>) {
+        let (sender, receiver) = watch::channel(Status::default());
+        (Self(sender), receiver)
+    }
+
+    /// Changes the status and wakes readers.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Status)) {
+        self.0.send_modify(change);
+    }
+}

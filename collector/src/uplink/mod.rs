@@ -1,0 +1,11 @@
+//! Sends a source's batches to a decoder until they are acked: reconnects, resumes, answers requests for symbols.
+
+mod driver;
+mod machine;
+mod store;
+mod symbols;
+
+pub use driver::{Observer, UplinkError, UplinkEvent, run};
+pub use machine::{Effect, ProtocolError, Step, Uplink};
+pub use store::{BatchStore, Origin, Progress, StoreError};
+pub use symbols::{NoSymbols, SymbolAnswer, SymbolProvider};
