@@ -78,11 +78,20 @@ fn keep_best(candidates: &mut Vec<Candidate<'_>>, origin: Origin) {
     });
 }
 
-/// Names demangled to compare aliases of one file; beyond that they are compared as linked, so
-/// that a hostile file costs bounded time.
-const DEMANGLED_MAX: u32 = 200_000;
+/// Bytes of names, before and after, that are demangled to compare the aliases of one file; beyond
+/// that they are compared as linked, so that a hostile file costs bounded time. The largest
+/// programs need a tenth of it.
+const DEMANGLED_MAX: usize = 64 << 20;
 
-fn first_is_better(a: &Candidate<'_>, b: &Candidate<'_>, origin: Origin, budget: &mut u32) -> bool {
+/// What a name that turns out to be nonsense is taken to have cost, in bytes.
+const NONSENSE_COST: usize = 4 << 10;
+
+fn first_is_better(
+    a: &Candidate<'_>,
+    b: &Candidate<'_>,
+    origin: Origin,
+    budget: &mut usize,
+) -> bool {
     let decide = |for_a: bool, for_b: bool| (for_a != for_b).then_some(for_a);
     if let Some(answer) = decide(a.size != 0, b.size != 0)
         .or_else(|| decide(!a.flags.has(Flags::LABEL), !b.flags.has(Flags::LABEL)))
@@ -94,12 +103,20 @@ fn first_is_better(a: &Candidate<'_>, b: &Candidate<'_>, origin: Origin, budget:
     if a.name == b.name || (origin == Origin::File && are_one_structor(&a.name, &b.name)) {
         return true;
     }
-    let mut read = |name| match origin {
-        Origin::File if *budget > 0 => {
-            *budget -= 1;
-            demangle(name)
+    let mut read = |name| {
+        if origin == Origin::Kallsyms || *budget == 0 {
+            return Cow::Borrowed(name);
         }
-        _ => Cow::Borrowed(name),
+        let demangled = demangle(name);
+        let cost = match &demangled {
+            Cow::Owned(text) => name.len() + text.len(),
+            Cow::Borrowed(text) if text.starts_with("_Z") || text.starts_with("_R") => {
+                NONSENSE_COST
+            }
+            Cow::Borrowed(_) => 0,
+        };
+        *budget = budget.saturating_sub(cost);
+        demangled
     };
     let (name_a, name_b) = (read(a.name.as_ref()), read(b.name.as_ref()));
     let underscores = |name: &str| name.bytes().take_while(|byte| *byte == b'_').count();

@@ -112,3 +112,67 @@ impl fmt::Debug for ObjectId {
         write!(f, "ObjectId({self})")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(name: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
+        let mut note = Vec::new();
+        note.extend(u32::try_from(name.len()).unwrap().to_le_bytes());
+        note.extend(u32::try_from(content.len()).unwrap().to_le_bytes());
+        note.extend(kind.to_le_bytes());
+        for part in [name, content] {
+            note.extend(part);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    }
+
+    #[test]
+    fn the_build_id_is_found_among_other_notes() {
+        let notes = [
+            note(b"Linux\0", 257, b"x"),
+            note(b"Go\0\0", 3, b"not this"),
+            note(b"GNU\0", 1, &[0; 16]),
+            note(b"GNU\0", 3, &[0xab; 20]),
+        ]
+        .concat();
+        let id = ObjectId::of_notes(&notes).unwrap();
+        assert_eq!(id.kind(), IdKind::Gnu);
+        assert_eq!(id.to_string(), "ab".repeat(20));
+        for cut in 0..notes.len() - 1 {
+            assert_eq!(ObjectId::of_notes(&notes[..cut]), None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_note_that_lies_about_its_size_ends_the_search() {
+        let mut notes = note(b"Linux\0", 257, b"x");
+        notes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+        notes.extend(note(b"GNU\0", 3, &[1; 20]));
+        assert_eq!(ObjectId::of_notes(&notes), None);
+    }
+
+    #[test]
+    fn a_file_without_a_build_id_is_known_by_its_content() {
+        let id = ObjectId::of_file(b"#!/bin/sh\n");
+        assert_eq!(id.kind(), IdKind::Content);
+        assert_eq!(id, ObjectId::of_content(b"#!/bin/sh\n"));
+        assert_ne!(id, ObjectId::of_content(b"#!/bin/sh\n\n"));
+        assert!(id.to_string().starts_with("content:"));
+    }
+
+    #[test]
+    fn kinds_never_mix() {
+        let content = ObjectId::of_content(b"x");
+        let gnu = ObjectId::gnu(content.as_bytes()).unwrap();
+        assert_ne!(content, gnu);
+        assert_eq!(
+            ObjectId::new(content.kind(), content.as_bytes()),
+            Some(content)
+        );
+        assert_eq!(ObjectId::gnu(&[]), None);
+        assert_eq!(ObjectId::new(IdKind::Gnu, &[0; 21]), None);
+    }
+}

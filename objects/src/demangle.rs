@@ -140,3 +140,132 @@ impl Write for Bounded {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(mangled: &str, expected: &str) {
+        assert_eq!(demangle(mangled), expected);
+    }
+
+    #[test]
+    fn cpp_names_have_no_parameters() {
+        check("_Z3lamSt8functionIFllEE", "lam");
+        check("_ZN2ns4GridIdLi7EEclEi", "ns::Grid<double, 7>::operator()");
+        check(
+            "_Z8variadicIJildcEElDpT_",
+            "variadic<int, long, double, char>",
+        );
+        check(
+            "_ZN2ns12_GLOBAL__N_16hiddenEPcm.constprop.0",
+            "ns::(anonymous namespace)::hidden",
+        );
+        check(
+            "_ZNOSt6vectorIiSaIiEE3fooEv",
+            "std::vector<int, std::allocator<int> >::foo",
+        );
+    }
+
+    #[test]
+    fn cpp_names_are_spelled_as_perf_spells_them() {
+        check("_ZTVSt9bad_alloc", "vtable for std::bad_alloc");
+        check(
+            "_ZThn56_N4node7ReqWrapD0Ev",
+            "non-virtual thunk to node::ReqWrap::~ReqWrap()",
+        );
+        check(
+            "_ZGTtNSt12length_errorD2Ev",
+            "transaction clone for std::length_error::~length_error()",
+        );
+        check("_ZN1a1fILj3EEEvv", "a::f<3u>");
+        check("_ZN1a1fILm32ELl1EEEvv", "a::f<32ul, 1l>");
+        check(
+            "_ZNSsC1EOSs",
+            "std::basic_string<char, std::char_traits<char>, std::allocator<char> >::basic_string",
+        );
+        check("_ZNSs6appendEPKc", "std::string::append");
+        check("_ZN1pI1mN1aIS0_JEEEJEE1fEv", "p<m, a<m>>::f");
+        check("_ZN1aIFN1b1cI1dEEiEE1fEv", "a<b::c<d> (int)>::f");
+        check("_GLOBAL__I_main", "global constructors keyed to main");
+        check("_GLOBAL__sub_I_main", "_GLOBAL__sub_I_main");
+    }
+
+    #[test]
+    fn rust_names_have_no_hash() {
+        check(
+            "_ZN3std2io5Write9write_all17h0123456789abcdefE",
+            "std::io::Write::write_all",
+        );
+        check(
+            "_ZN3std2io5Write9write_all17h0123456789abcdefE.llvm.42",
+            "std::io::Write::write_all",
+        );
+        check(
+            "_ZN34_$LT$r..Sq$u20$as$u20$r..Shape$GT$4area17h0123456789abcdefE",
+            "<r::Sq as r::Shape>::area",
+        );
+        check("_RNvCs123_1r4main", "r::main");
+        check("_RINvCs123_1r5touchyE", "r::touch::<u64>");
+    }
+
+    #[test]
+    fn a_stub_is_named_after_what_it_calls() {
+        check("_ZdlPv@plt", "operator delete@plt");
+        check("malloc@plt", "malloc@plt");
+    }
+
+    #[test]
+    fn other_names_stay_as_they_are() {
+        for name in [
+            "",
+            "_",
+            "main",
+            "_start",
+            "_Z",
+            "_Zq",
+            "_R",
+            "_ZN",
+            "cfree@GLIBC_2.2.5",
+        ] {
+            check(name, name);
+        }
+    }
+
+    #[test]
+    fn hostile_names_are_bounded() {
+        check(
+            &format!("_Z1f{}", "P".repeat(10_000)),
+            &format!("_Z1f{}", "P".repeat(10_000)),
+        );
+        let long = format!("_Z{}", "1a".repeat(MANGLED_MAX));
+        check(&long, &long);
+        // Each pair refers to the one before it twice: the text doubles with every step.
+        let mut doubling = String::from("_Z1fI1aE");
+        for step in 0..60_u32 {
+            write!(doubling, "1gIS{step}_S{step}_E").unwrap();
+        }
+        assert!(demangle(&doubling).len() <= DEMANGLED_MAX + doubling.len());
+        let nested = format!("_Z1f{}i{}", "1aI".repeat(4_000), "E".repeat(4_000));
+        assert!(demangle(&nested).len() <= DEMANGLED_MAX);
+        let rust = format!("_RNv{}", "INvC1a1b".repeat(1_000));
+        assert!(demangle(&rust).len() <= DEMANGLED_MAX);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_name_gives_some_name(tail in "[A-Za-z0-9_.$]{0,60}", lead in "(_Z|_ZN|_R|_ZZ|_ZTV|_GLOBAL__I_)") {
+            let name = format!("{lead}{tail}");
+            proptest::prop_assert!(!demangle(&name).is_empty());
+        }
+
+        #[test]
+        fn any_change_of_a_name_gives_some_name(at in 0_usize..60, to in "[IESTNKPR0-9_L]{1,3}") {
+            let whole = "_ZNSt17_Function_handlerIFvvEZN2v84base8CallOnceIJEvEEvPSt6atomicIhEEUlvE_E9_M_invokeERKSt9_Any_data";
+            let mut name = whole.to_owned();
+            name.replace_range(at..=at, &to);
+            proptest::prop_assert!(!demangle(&name).is_empty());
+        }
+    }
+}

@@ -72,7 +72,7 @@ impl Index {
         while span >> shift >= most {
             shift += 1;
         }
-        let mut buckets = Vec::with_capacity((span >> shift) as usize + 2);
+        let mut buckets = Vec::new();
         let mut at = 0_u32;
         let mut rest = ranges.iter().skip(1).peekable();
         for bucket in 0..=(span >> shift) {
@@ -98,7 +98,7 @@ impl Index {
         if into >= self.span {
             return None;
         }
-        let bucket = (into >> self.shift) as usize;
+        let bucket = usize::try_from(into >> self.shift).ok()?;
         let first = *self.buckets.get(bucket)? as usize;
         let last = *self.buckets.get(bucket + 1)? as usize;
         let here = self.ranges.get(first..=last)?;
@@ -140,4 +140,91 @@ fn cut(symbols: &Symbols) -> Vec<Range> {
     }
     close_until(u64::MAX, &mut open, &mut begin);
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Flags, Source, Symbol, SymbolsBuilder};
+
+    fn array(ranges: &[(u64, u64)]) -> Symbols {
+        let mut builder = SymbolsBuilder::default();
+        for (start, size) in ranges {
+            let (name, source, flags) = ("f", Source::SymTab, Flags::NONE);
+            assert!(builder.push(Symbol {
+                start: *start,
+                size: *size,
+                name,
+                source,
+                flags
+            }));
+        }
+        builder.finish()
+    }
+
+    fn found(index: &Index, address: u64) -> Option<usize> {
+        index.lookup(address).map(SymbolRef::index)
+    }
+
+    /// Of those that hold the address, the one that starts last.
+    fn walked(symbols: &Symbols, address: u64) -> Option<usize> {
+        let holds = |s: &Symbol<'_>| s.start <= address && address < s.end();
+        symbols.iter().rposition(|symbol| holds(&symbol))
+    }
+
+    #[test]
+    fn ends_are_excluded_and_gaps_hold_nothing() {
+        let index = Index::build(&array(&[(0x1000, 0x10), (0x1020, 0x8)]));
+        assert_eq!(found(&index, 0xfff), None);
+        assert_eq!(found(&index, 0x1000), Some(0));
+        assert_eq!(found(&index, 0x100f), Some(0));
+        assert_eq!(found(&index, 0x1010), None);
+        assert_eq!(found(&index, 0x1027), Some(1));
+        assert_eq!(found(&index, 0x1028), None);
+        assert_eq!(found(&index, u64::MAX), None);
+    }
+
+    #[test]
+    fn an_inner_symbol_hides_the_outer_one_only_where_it_lies() {
+        let index = Index::build(&array(&[(0, 100), (10, 10)]));
+        assert_eq!(found(&index, 9), Some(0));
+        assert_eq!(found(&index, 10), Some(1));
+        assert_eq!(found(&index, 20), Some(0));
+        assert_eq!(found(&index, 100), None);
+    }
+
+    #[test]
+    fn an_empty_array_holds_nothing() {
+        assert_eq!(found(&Index::build(&array(&[])), 0), None);
+        assert_eq!(found(&Index::build(&array(&[(7, 0)])), 7), None);
+    }
+
+    #[test]
+    fn symbols_at_both_ends_of_the_address_space_take_little_memory() {
+        let index = Index::build(&array(&[(0, 16), (u64::MAX - 16, 100)]));
+        assert!(index.buckets.len() as u64 <= BUCKETS_ALWAYS + 2);
+        assert_eq!(found(&index, 15), Some(0));
+        assert_eq!(found(&index, 1 << 40), None);
+        assert_eq!(found(&index, u64::MAX - 1), Some(1));
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_walk_over_all_symbols_finds(
+            ranges in prop::collection::vec((0_u64..3_000, 0_u64..200), 0..80),
+            scale in prop::sample::select(vec![1_u64, 7, 1 << 30]),
+        ) {
+            let ranges: Vec<_> = ranges.iter().map(|(at, size)| (at * scale, *size)).collect();
+            let symbols = array(&ranges);
+            let index = Index::build(&symbols);
+            let edges = symbols.iter().flat_map(|s| [s.start, s.end(), s.start + s.size / 2]);
+            for edge in edges {
+                for address in [edge.saturating_sub(1), edge, edge + 1] {
+                    prop_assert_eq!(found(&index, address), walked(&symbols, address));
+                }
+            }
+        }
+    }
 }

@@ -250,7 +250,7 @@ mod tests {
             .iter()
             .map(|s| (s.name, s.size))
             .collect();
-        assert_eq!(data, [("jiffies", 8), ("counter", 0xcf8)]);
+        assert_eq!(data, [("jiffies", 8), ("counter", 0x1cf8)]);
         assert_eq!(
             names(&all.module("xfs").unwrap().table),
             ["xfs_read", "xfs_write"]

@@ -50,6 +50,6 @@ pub use index::{Index, SymbolRef};
 pub use kallsyms::{Kallsyms, ModuleSymbols};
 pub use limits::Limits;
 pub use modules::{LoadedModule, parse_modules};
-pub use segments::{Segment, Segments};
+pub use segments::{Access, Segment, Segments};
 pub use symbols::{Flags, Source, Symbol, Symbols, SymbolsBuilder};
 pub use table::{Gap, SymbolTable};

@@ -1,5 +1,24 @@
 //! Loadable segments: between file offsets, mapped addresses and ELF virtual addresses.
 
+/// What tells the mappings of one file apart: how their memory may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Access {
+    /// Code may run from it.
+    pub executable: bool,
+    /// It may be written to.
+    pub writable: bool,
+}
+
+impl Access {
+    /// Of the `prot` of a mapping, as MMAP2 records have it (`PROT_WRITE` 2, `PROT_EXEC` 4).
+    pub fn from_prot(prot: u32) -> Self {
+        Self {
+            executable: prot & 4 != 0,
+            writable: prot & 2 != 0,
+        }
+    }
+}
+
 /// One `PT_LOAD` program header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
@@ -16,9 +35,12 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether code may run from it.
-    pub fn is_executable(&self) -> bool {
-        self.flags & 1 != 0
+    /// How its memory may be used.
+    pub fn access(&self) -> Access {
+        Access {
+            executable: self.flags & 1 != 0,
+            writable: self.flags & 2 != 0,
+        }
     }
 
     fn holds_offset(&self, offset: u64) -> bool {
@@ -66,27 +88,32 @@ impl Segments {
     /// ELF virtual address of a byte of the file, as `ip - map.start + map.pgoff` gives it.
     ///
     /// Where several segments show the byte (the page where one ends and the next begins is mapped
-    /// twice), the one that really holds it wins, then one whose permission to execute is as
-    /// `executable` says. `None` if no segment loads the byte.
-    pub fn vaddr_of_offset(&self, offset: u64, executable: bool) -> Option<u64> {
-        self.holding(offset, executable)
+    /// twice), the one that really holds it wins, then one with the mapping's permissions. `None`
+    /// if no segment loads the byte. This is right for every address backed by the file.
+    pub fn vaddr_of_offset(&self, offset: u64, access: Access) -> Option<u64> {
+        let find = |test: &dyn Fn(&&Segment) -> bool| self.list.iter().find(test);
+        find(&|s| s.holds_offset(offset) && s.access() == access)
+            .or_else(|| find(&|s| s.holds_offset(offset)))
+            .or_else(|| find(&|s| s.holds_page_of(offset) && s.access() == access))
+            .or_else(|| find(&|s| s.holds_page_of(offset)))
             .map(|segment| segment.vaddr_at(offset))
     }
 
     /// What to subtract (wrapping) from an address of a mapping to get the ELF virtual address.
     ///
     /// `map_start` is the mapping's first address and `map_offset` its offset in the file, both in
-    /// bytes; `executable` whether it is mapped with `PROT_EXEC`. One subtraction serves all
-    /// addresses of the mapping, and those of the anonymous `.bss` behind it.
-    pub fn bias(&self, map_start: u64, map_offset: u64, executable: bool) -> Option<u64> {
-        let segment = self
-            .list
-            .iter()
-            .filter(|segment| segment.is_executable() == executable)
-            .chain(self.list.iter())
-            .find(|segment| segment.offset & !PAGE_MASK == map_offset & !PAGE_MASK)
-            .or_else(|| self.holding(map_offset, executable))?;
-        Some(map_start.wrapping_sub(segment.vaddr_at(map_offset)))
+    /// bytes. The same bias serves the whole image, also the anonymous memory of `.bss`. Take the
+    /// bias of the executable mapping where there is one: a data segment that the dynamic linker
+    /// made read-only may begin on the page where the read-only segment ends, and then the two
+    /// cannot be told apart by one mapping alone.
+    pub fn bias(&self, map_start: u64, map_offset: u64, access: Access) -> Option<u64> {
+        let find = |test: &dyn Fn(&&Segment) -> bool| self.list.iter().find(test);
+        let begins = |s: &&Segment| s.offset & !PAGE_MASK == map_offset & !PAGE_MASK;
+        find(&|s| begins(s) && s.access() == access)
+            .or_else(|| find(&|s| s.holds_page_of(map_offset) && s.access() == access))
+            .or_else(|| find(&|s| begins(s)))
+            .or_else(|| find(&|s| s.holds_page_of(map_offset)))
+            .map(|segment| map_start.wrapping_sub(segment.vaddr_at(map_offset)))
     }
 
     /// Whether the address lies in memory some segment takes.
@@ -97,12 +124,76 @@ impl Segments {
                 .is_some_and(|into| into < segment.mem_size)
         })
     }
+}
 
-    fn holding(&self, offset: u64, executable: bool) -> Option<&Segment> {
-        let find = |test: &dyn Fn(&&Segment) -> bool| self.list.iter().find(test);
-        find(&|s| s.holds_offset(offset) && s.is_executable() == executable)
-            .or_else(|| find(&|s| s.holds_offset(offset)))
-            .or_else(|| find(&|s| s.holds_page_of(offset) && s.is_executable() == executable))
-            .or_else(|| find(&|s| s.holds_page_of(offset)))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As linkers lay it out: data follows in the file within the page that ends the code.
+    fn usual() -> Segments {
+        let segment = |vaddr, offset, file_size, mem_size, flags| Segment {
+            vaddr,
+            offset,
+            file_size,
+            mem_size,
+            flags,
+        };
+        Segments::new(vec![
+            segment(0, 0, 0xc68, 0xc68, 4),
+            segment(0x1000, 0x1000, 0x1411, 0x1411, 5),
+            segment(0x4da0, 0x2da0, 0x2f8, 0x1300, 6),
+        ])
+    }
+
+    const CODE: Access = Access {
+        executable: true,
+        writable: false,
+    };
+    const DATA: Access = Access {
+        executable: false,
+        writable: true,
+    };
+
+    #[test]
+    fn an_offset_becomes_an_address() {
+        assert_eq!(usual().vaddr_of_offset(0x1234, CODE), Some(0x1234));
+        assert_eq!(usual().vaddr_of_offset(0x2da8, DATA), Some(0x4da8));
+        // The dynamic linker took the permission to write away.
+        assert_eq!(
+            usual().vaddr_of_offset(0x2da8, Access::from_prot(1)),
+            Some(0x4da8)
+        );
+        assert_eq!(usual().vaddr_of_offset(0x9_0000, CODE), None);
+    }
+
+    #[test]
+    fn a_byte_mapped_by_its_page_alone_belongs_to_a_segment_of_the_right_kind() {
+        // 0x2900 lies behind the code and before the data, in a page both map.
+        assert_eq!(usual().vaddr_of_offset(0x2900, CODE), Some(0x2900));
+        assert_eq!(usual().vaddr_of_offset(0x2900, DATA), Some(0x4900));
+    }
+
+    #[test]
+    fn one_bias_serves_a_mapping() {
+        let base = 0x5555_0000_0000;
+        assert_eq!(usual().bias(base + 0x1000, 0x1000, CODE), Some(base));
+        // The page of offset 0x2000 is mapped twice: as the end of the code and as data.
+        assert_eq!(usual().bias(base + 0x4000, 0x2000, DATA), Some(base));
+        assert_eq!(usual().bias(base + 0x2000, 0x2000, CODE), Some(base));
+        assert_eq!(usual().bias(base, 0x9_0000, CODE), None);
+    }
+
+    #[test]
+    fn permissions_are_those_of_a_mapping() {
+        assert_eq!(Access::from_prot(5), CODE);
+        assert_eq!(Access::from_prot(3), DATA);
+    }
+
+    #[test]
+    fn zeroed_memory_belongs_to_its_segment() {
+        assert!(usual().holds_vaddr(0x6000));
+        assert!(!usual().holds_vaddr(0x60a0));
+        assert!(!usual().holds_vaddr(0xfff));
     }
 }

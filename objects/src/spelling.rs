@@ -172,7 +172,8 @@ fn constructors(text: String) -> String {
             Some(member) => ("~", member),
             None => ("", member),
         };
-        if let Some(rest) = member.strip_prefix(short)
+        let named = member.strip_prefix("basic_").unwrap_or(member);
+        if let Some(rest) = named.strip_prefix(short)
             && (rest.is_empty() || rest.starts_with(['<', '(']))
         {
             return format!("{full}{tilde}basic_{short}{rest}");

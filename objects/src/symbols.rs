@@ -135,7 +135,7 @@ impl Symbols {
     }
 
     /// All symbols in ascending order of their starts.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Symbol<'_>> + Clone {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Symbol<'_>> + DoubleEndedIterator + Clone {
         self.entries.iter().map(|entry| self.view(entry))
     }
 

@@ -289,3 +289,142 @@ impl<'a> Reader<'a> {
         Ok(builder.finish())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn symbols() -> impl Strategy<Value = Symbols> {
+        let one = (
+            any::<u64>(),
+            any::<u64>(),
+            "\\PC{0,20}",
+            0_u8..4,
+            any::<u8>(),
+        );
+        prop::collection::vec(one, 0..40).prop_map(|list| {
+            let mut builder = SymbolsBuilder::default();
+            for (start, size, name, rank, flags) in &list {
+                let (start, size, name) = (*start, *size, name.as_str());
+                let source = Source::from_rank(*rank).unwrap();
+                let flags = Flags::from_bits(*flags);
+                assert!(builder.push(Symbol {
+                    start,
+                    size,
+                    name,
+                    source,
+                    flags
+                }));
+            }
+            builder.finish()
+        })
+    }
+
+    prop_compose! {
+        fn table()(
+            segments in prop::collection::vec(any::<(u64, u64, u64, u64, u32)>(), 0..5),
+            functions in symbols(),
+            objects in symbols(),
+            thread_locals in symbols(),
+            gaps in any::<u32>(),
+        ) -> SymbolTable {
+            let segment = |(vaddr, offset, file_size, mem_size, flags)| Segment {
+                vaddr, offset, file_size, mem_size, flags,
+            };
+            SymbolTable {
+                segments: Segments::new(segments.into_iter().map(segment).collect()),
+                functions,
+                objects,
+                thread_locals,
+                gaps: Gaps::from_bits(gaps),
+            }
+        }
+    }
+
+    /// Content of any kind behind a header that is right.
+    fn framed(plain: &[u8]) -> Vec<u8> {
+        let packed = pack(plain);
+        let sum = xxh3_64(&packed).to_le_bytes();
+        [&MAGIC[..], &[VERSION], &sum, &packed].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<SymbolTable, WireError> {
+        SymbolTable::decode(bytes, &Limits::default())
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_survives_the_way(table in table()) {
+            prop_assert_eq!(decode(&table.encode()), Ok(table));
+        }
+
+        #[test]
+        fn a_changed_byte_is_an_error(table in table(), at in any::<prop::sample::Index>()) {
+            let mut bytes = table.encode();
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1;
+            prop_assert!(decode(&bytes).is_err());
+        }
+
+        #[test]
+        fn content_that_lies_is_an_error_or_a_table(plain in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(table) = decode(&framed(&plain)) {
+                prop_assert!(table.functions.len() <= plain.len());
+            }
+        }
+    }
+
+    #[test]
+    fn cut_anywhere_it_is_an_error() {
+        let bytes = SymbolTable::default().encode();
+        for cut in 0..bytes.len() {
+            assert!(decode(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        assert_eq!(decode(b"hello"), Err(WireError::NotATable { len: 5 }));
+        let mut newer = SymbolTable::default().encode();
+        newer[4] = 9;
+        assert_eq!(decode(&newer), Err(WireError::Version { got: 9, known: 1 }));
+        // gaps 0, segments 0, then two million functions in eleven bytes.
+        let mut plain = vec![0, 0];
+        put(&mut plain, 2_000_000);
+        put(&mut plain, 0);
+        assert_eq!(
+            decode(&framed(&plain)),
+            Err(WireError::Malformed { what: "symbols" })
+        );
+    }
+
+    #[test]
+    fn the_receivers_limits_hold() {
+        let small = Limits {
+            decoded_bytes: 1_000,
+            ..Limits::default()
+        };
+        let bomb = framed(&vec![0; 10 << 20]);
+        assert!(bomb.len() < 2_000);
+        assert_eq!(
+            SymbolTable::decode(&bomb, &small),
+            Err(WireError::TooLarge {
+                what: "bytes",
+                got: 1_001,
+                limit: 1_000
+            })
+        );
+        let mut plain = vec![0, 0];
+        put(&mut plain, 9_000_000);
+        assert_eq!(
+            decode(&framed(&plain)),
+            Err(WireError::TooLarge {
+                what: "symbols",
+                got: 9_000_000,
+                limit: 8_000_000
+            })
+        );
+    }
+}

@@ -5,26 +5,37 @@ use std::path::Path;
 use std::process::Command;
 
 /// A mapping as an MMAP record says it.
-pub struct Map<'a> {
-    pub start: u64,
-    pub len: u64,
-    pub offset: u64,
-    pub path: &'a str,
-    pub kernel: bool,
+pub(crate) struct Map<'a> {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+    pub(crate) offset: u64,
+    pub(crate) path: &'a str,
+    pub(crate) kernel: bool,
 }
 
 const PID: u32 = 4242;
 
 /// Whether perf can be run.
-pub fn perf_is_here() -> bool {
-    Command::new("perf").arg("--version").output().is_ok_and(|out| out.status.success())
+pub(crate) fn perf_is_here() -> bool {
+    Command::new("perf")
+        .arg("--version")
+        .output()
+        .is_ok_and(|out| out.status.success())
 }
 
 /// What `perf script -F sym` prints for each address, `[unknown]` where it knows none.
-pub fn perf_names(dir: &Path, maps: &[Map<'_>], addresses: &[u64], options: &[&str]) -> Vec<String> {
+pub(crate) fn perf_names(
+    dir: &Path,
+    maps: &[Map<'_>],
+    addresses: &[u64],
+    options: &[&str],
+) -> Vec<String> {
     let file = dir.join("asked.data");
     let kernel = maps.iter().any(|map| map.kernel);
-    std::fs::File::create(&file).unwrap().write_all(&perf_data(maps, addresses, kernel)).unwrap();
+    std::fs::File::create(&file)
+        .unwrap()
+        .write_all(&perf_data(maps, addresses, kernel))
+        .unwrap();
     let out = Command::new("perf")
         .args(["script", "-F", "ip,sym", "-i"])
         .arg(&file)
@@ -35,9 +46,18 @@ pub fn perf_names(dir: &Path, maps: &[Map<'_>], addresses: &[u64], options: &[&s
     let text = String::from_utf8_lossy(&out.stdout);
     let names: Vec<_> = text
         .lines()
-        .filter_map(|line| line.trim_start().split_once(' ').map(|(_, name)| name.trim().to_owned()))
+        .filter_map(|line| {
+            line.trim_start()
+                .split_once(' ')
+                .map(|(_, name)| name.trim().to_owned())
+        })
         .collect();
-    assert_eq!(names.len(), addresses.len(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(
+        names.len(),
+        addresses.len(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     names
 }
 
@@ -62,7 +82,13 @@ fn perf_data(maps: &[Map<'_>], addresses: &[u64], kernel: bool) -> Vec<u8> {
         words32(&mut body, &[pid, if map.kernel { 0 } else { PID }]);
         words64(&mut body, &[map.start, map.len, map.offset]);
         text(&mut body, map.path);
-        record(&mut data, 1, if map.kernel { 1 } else { 2 }, body, Some(&mut time));
+        record(
+            &mut data,
+            1,
+            if map.kernel { 1 } else { 2 },
+            body,
+            Some(&mut time),
+        );
     }
     for ip in addresses {
         let mut body = Vec::new();
@@ -75,7 +101,23 @@ fn perf_data(maps: &[Map<'_>], addresses: &[u64], kernel: bool) -> Vec<u8> {
 
     let (attrs_at, data_at) = (104_u64, 104 + 128_u64);
     let mut file = b"PERFILE2".to_vec();
-    words64(&mut file, &[104, 128, attrs_at, 128, data_at, data.len() as u64, 0, 0, 0, 0, 0, 0]);
+    words64(
+        &mut file,
+        &[
+            104,
+            128,
+            attrs_at,
+            128,
+            data_at,
+            data.len() as u64,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ],
+    );
     file.extend(attr);
     words64(&mut file, &[0, 0]); // no ids
     file.extend(data);
@@ -95,11 +137,11 @@ fn record(to: &mut Vec<u8>, kind: u32, misc: u16, mut body: Vec<u8>, id: Option<
 }
 
 fn words32(to: &mut Vec<u8>, words: &[u32]) {
-    words.iter().for_each(|word| to.extend(word.to_le_bytes()));
+    to.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
 fn words64(to: &mut Vec<u8>, words: &[u64]) {
-    words.iter().for_each(|word| to.extend(word.to_le_bytes()));
+    to.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
 fn text(to: &mut Vec<u8>, text: &str) {
