@@ -30,7 +30,14 @@ pub use secret::Secret;
 pub const PREFIX: &str = "MEMWIDE_";
 
 /// Variables with the prefix that are no configuration keys.
-const NOT_KEYS: &[&str] = &[LOG_VARIABLE, "MEMWIDE_TOOLS", "MEMWIDE_COMMIT"];
+const NOT_KEYS: &[&str] = &[
+    LOG_VARIABLE,
+    "MEMWIDE_CHECKERS",
+    "MEMWIDE_COMMIT",
+    "MEMWIDE_ENGINE",
+    "MEMWIDE_NATS_SERVER",
+    "MEMWIDE_TOOLS",
+];
 
 /// Where a value was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
