@@ -19,6 +19,10 @@ pub use facts::{
 };
 pub use sums::{Sums, SumsColumns};
 
+/// Tables of facts: the sink adds `part` (`UInt16`) and `ingested` (`DateTime('UTC')`) to their rows.
+pub const FACTS: &[&str] =
+    &[Samples::TABLE, Mix1m::TABLE, Fleet1h::TABLE, Ledger1m::TABLE, Hosts::TABLE];
+
 /// Seconds of a day.
 const DAY_SECONDS: i64 = 86_400;
 

@@ -1,7 +1,8 @@
 //! The sums that every rollup of accesses carries.
 
-use memwide_model::Moments;
+use memwide_model::{Blocked, Locality, Moments, Snoop, Tlb};
 
+use super::SampleRow;
 use crate::native::Column;
 
 /// Sums of the samples behind one rollup row.
@@ -27,6 +28,38 @@ pub struct Sums {
     pub n_page_remote: u64,
     /// Samples whose page's node is known.
     pub n_page_known: u64,
+}
+
+impl Sums {
+    /// Adds one sample; the same rules stand in the view `samples_as_functions`.
+    pub fn add(&mut self, row: &SampleRow<'_>) {
+        self.moments.add(row.period, row.weight.into());
+        let count = |sum: &mut u64, holds: bool| *sum += u64::from(holds);
+        let hitm = row.snoop == Snoop::HitM;
+        count(&mut self.n_stlb_walk, row.tlb == Tlb::Walk);
+        count(&mut self.n_locked, row.locked != 0);
+        count(&mut self.n_blocked, !matches!(row.blocked, Blocked::Unknown | Blocked::No));
+        count(&mut self.n_hitm, hitm);
+        count(&mut self.n_hitm_rmt, hitm && row.hw_locality == Locality::Remote);
+        count(&mut self.n_fwd, row.snoop == Snoop::Fwd);
+        count(&mut self.n_peer, row.snoop == Snoop::Peer);
+        count(&mut self.n_page_remote, row.page_locality == Locality::Remote);
+        count(&mut self.n_page_known, row.page_locality != Locality::Unknown);
+    }
+
+    /// Adds another row of the same key.
+    pub fn merge(&mut self, other: &Self) {
+        self.moments.merge(&other.moments);
+        self.n_stlb_walk += other.n_stlb_walk;
+        self.n_locked += other.n_locked;
+        self.n_blocked += other.n_blocked;
+        self.n_hitm += other.n_hitm;
+        self.n_hitm_rmt += other.n_hitm_rmt;
+        self.n_fwd += other.n_fwd;
+        self.n_peer += other.n_peer;
+        self.n_page_remote += other.n_page_remote;
+        self.n_page_known += other.n_page_known;
+    }
 }
 
 macro_rules! sums_columns {
