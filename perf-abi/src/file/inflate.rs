@@ -9,7 +9,7 @@ use super::FileError;
 
 /// What one compressed record (at most 64 KiB) may become. perf refuses more than its ring (at most
 /// a few hundred KiB by default).
-const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
+const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 /// Bytes decompressed at a time.
 const STEP: usize = 128 * 1024;
 /// Largest window, 2^27 bytes: what zstd's highest level uses, and the limit zstd itself sets.

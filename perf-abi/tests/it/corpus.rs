@@ -124,6 +124,15 @@ pub(crate) fn readable_by_perf(folder: &Path) -> Vec<String> {
         .collect()
 }
 
+/// Files that the installed perf reads once their attrs are shorter or their records inflated.
+pub(crate) fn readable_in_a_copy(folder: &Path) -> Vec<String> {
+    manifest(folder)
+        .into_iter()
+        .filter(|(_, samples, _)| samples.contains("in a copy made readable"))
+        .map(|(name, _, _)| name)
+        .collect()
+}
+
 /// Names of files to the number of samples perf finds, in a copy made readable if need be.
 fn expected(folder: &Path) -> BTreeMap<String, u64> {
     manifest(folder)
