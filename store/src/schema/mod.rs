@@ -121,10 +121,15 @@ fn outstanding(
 }
 
 impl Store {
+    /// Creates the database if it is not there.
+    pub async fn create_database(&self) -> Result<(), StoreError> {
+        self.execute_bare(&format!("CREATE DATABASE IF NOT EXISTS `{}`", self.database())).await
+    }
+
     /// Creates the database and brings its schema up to date; returns the names of the migrations it applied.
     pub async fn migrate(&self) -> Result<Vec<&'static str>, StoreError> {
         let database = self.database();
-        self.execute_bare(&format!("CREATE DATABASE IF NOT EXISTS `{database}`")).await?;
+        self.create_database().await?;
         self.execute(REMEMBER).await?;
         let remembered = Request::new("SELECT number, checksum FROM migrations FINAL ORDER BY number", "JSONEachRow");
         let applied: Vec<Applied> = self.rows(remembered).await?;

@@ -1,0 +1,9 @@
+//! The store against the real engine. Where the engine library is absent, each test says loudly that it skips.
+
+mod children;
+mod guard_wall;
+mod http_face;
+mod inserts;
+mod migrations;
+mod support;
+mod views;
