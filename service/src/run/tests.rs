@@ -154,3 +154,45 @@ async fn a_thread_reports_its_failure_and_its_panic() {
     let failure = tasks.run(GRACE).await.unwrap_err();
     assert_eq!(chain(&failure), "ring failed: panicked: torn");
 }
+
+/// Set in the copy of this test program that is interrupted.
+const INTERRUPTED: &str = "MEMWIDE_TEST_INTERRUPTED";
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    if std::env::var_os(INTERRUPTED).is_some() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let stop = stop_on_signal().unwrap();
+            println!("\nlistening");
+            stop.cancelled().await;
+            println!("\nstopping");
+            std::future::pending::<()>().await; // a drain that hangs
+        });
+    }
+    let mut copy = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture"])
+        .arg("run::tests::a_second_signal_ends_the_process_at_once")
+        .env(INTERRUPTED, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = Pid::from_raw(i32::try_from(copy.id()).unwrap()).unwrap();
+    let mut lines = BufReader::new(copy.stdout.take().unwrap()).lines();
+    let mut until = |wanted: &str| {
+        assert!(
+            lines.any(|line| line.unwrap() == wanted),
+            "it ended without saying `{wanted}`"
+        );
+    };
+    until("listening");
+    kill_process(pid, Signal::TERM).unwrap();
+    until("stopping");
+    kill_process(pid, Signal::INT).unwrap();
+    let status = copy.wait().unwrap();
+    assert_eq!(status.code(), Some(i32::from(exit::INTERRUPTED)));
+}
