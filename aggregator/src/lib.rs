@@ -1,28 +1,34 @@
 //! Accesses to rollups to JetStream; and the sink role, JetStream to ClickHouse.
+//!
+//! **Aggregator** ([`serve`]): takes decoded batches by gRPC, each source in order, builds the rows of every table
+//! and commits them to JetStream together with a cursor that says which batches they are made of. What the cursor
+//! covers is in the stream exactly once; the rest is sent again.
+//!
+//! **Sink** ([`sink`]): moves rows from the stream into the store, block by block, each under a token by which the store
+//! drops repeats.
+//!
+//! Neither decodes nor classifies, and neither answers questions. Whoever runs them brings NATS (see
+//! [`server_config`]) and a store whose schema is migrated.
 
+mod answers;
 mod config;
+mod encode;
 mod error;
 pub mod metrics;
 mod nats_server;
+mod owner;
 mod partition;
+mod publish;
+mod rollup;
+mod server;
+mod stream;
 
 pub use config::{Config, NatsConfig, SinkConfig};
 pub use error::{AggregatorError, Cause, SinkError, StreamError};
 pub use nats_server::server_config;
+pub use server::serve;
 
 use memwide_service::CancellationToken;
-use tokio::net::TcpListener;
-
-/// Serves `Accumulate` on `listener` until `stop` is cancelled; then flushes what it has applied and returns.
-pub async fn serve(
-    config: Config,
-    listener: TcpListener,
-    stop: CancellationToken,
-) -> Result<(), AggregatorError> {
-    let _ = (config, listener);
-    stop.cancelled().await;
-    Ok(())
-}
 
 /// Moves rows from the stream to the store until `stop` is cancelled.
 pub async fn sink(config: SinkConfig, stop: CancellationToken) -> Result<(), SinkError> {

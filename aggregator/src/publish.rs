@@ -1,0 +1,196 @@
+//! Commits a flush: all of its messages and the partition's cursor as one atomic batch, fenced by the cursor's sequence.
+//!
+//! ```text
+//!   mw.d.<p>  Nats-Batch-Id: x  Nats-Batch-Sequence: 1
+//!   …                                                2
+//!   mw.c.<p>                                         n   Nats-Batch-Commit: 1
+//!                                                        Nats-Expected-Last-Subject-Sequence: <sequence of the cursor before>
+//! ```
+//!
+//! Whatever goes wrong (an error, no answer, a lost connection), the cursor in the stream says what happened: it is
+//! this flush's (committed), still the one before (not committed: once more, under another batch id), or another
+//! publisher's (fenced).
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use memwide_proto::{limits, subject};
+use memwide_service::CancellationToken;
+use memwide_service::retry::Backoff;
+use memwide_service::telemetry::Chain;
+use prost::Message as _;
+use serde::Deserialize;
+
+use crate::error::StreamError;
+use crate::metrics::{self, FlushEnd};
+use crate::partition::FlushHead;
+use crate::stream::{CursorRead, FIRST_PAUSE, LONGEST_PAUSE, Nats, read_cursor};
+
+/// A flush ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    /// The partition.
+    pub partition: u16,
+    /// Cursor and fence.
+    pub head: FlushHead,
+    /// Payloads of `mw.d.<partition>`, in order.
+    pub messages: Vec<Bytes>,
+    /// Rows in them.
+    pub rows: u64,
+}
+
+/// How a flush ended.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// It is in the stream, its cursor at this sequence.
+    Committed(u64),
+    /// Another publisher owns the partition; this is its cursor.
+    Fenced(CursorRead),
+    /// The process stops; whether the flush is in the stream is not known.
+    Stopped,
+}
+
+/// JetStream's answer to the last message of a batch.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    #[serde(default)]
+    seq: u64,
+    #[serde(default)]
+    count: usize,
+    error: Option<Refusal>,
+}
+
+#[derive(Debug, Deserialize, thiserror::Error)]
+#[error("{description} ({err_code})")]
+struct Refusal {
+    #[serde(default)]
+    err_code: u64,
+    #[serde(default)]
+    description: String,
+}
+
+/// Commits a flush, however long NATS is away.
+pub(crate) async fn publish(
+    nats: &Nats,
+    flush: &Flush,
+    stop: &CancellationToken,
+) -> Result<Outcome, StreamError> {
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    for attempt in 0_u64.. {
+        match attempt_once(nats, flush, attempt).await {
+            Ok(sequence) => {
+                metrics::FLUSHES.add(FlushEnd::Committed, 1);
+                return Ok(Outcome::Committed(sequence));
+            }
+            Err(failure) if !failure.is_retryable() => return Err(failure),
+            Err(failure) => {
+                if backoff.attempts() == 3 {
+                    tracing::warn!(partition = flush.partition, error = %Chain(&failure), "flush not taken; trying on");
+                }
+                tracing::debug!(partition = flush.partition, error = %Chain(&failure), "flush not answered");
+            }
+        }
+        // The answer may be lost, the flush committed. Only the leader's cursor says.
+        let read = loop {
+            match read_cursor(nats, flush.partition).await {
+                Ok(read) => break read,
+                Err(failure) if failure.is_retryable() => {
+                    if pause(&mut backoff, stop).await {
+                        return Ok(Outcome::Stopped);
+                    }
+                }
+                Err(failure) => return Err(failure),
+            }
+        };
+        let wanted = &flush.head.cursor;
+        let mine = |cursor: &memwide_proto::v1::Cursor| {
+            (cursor.publisher, cursor.flush) == (wanted.publisher, wanted.flush)
+        };
+        if read.cursor.as_ref().is_some_and(mine) {
+            metrics::FLUSHES.add(FlushEnd::Recovered, 1);
+            return Ok(Outcome::Committed(read.sequence));
+        }
+        if read.sequence != flush.head.expected {
+            metrics::FLUSHES.add(FlushEnd::Fenced, 1);
+            return Ok(Outcome::Fenced(read));
+        }
+        metrics::FLUSHES.add(FlushEnd::Retried, 1);
+        if pause(&mut backoff, stop).await {
+            return Ok(Outcome::Stopped);
+        }
+    }
+    Ok(Outcome::Stopped)
+}
+
+/// True when the process stops.
+async fn pause(backoff: &mut Backoff, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => true,
+        () = tokio::time::sleep(backoff.next_pause()) => false,
+    }
+}
+
+async fn attempt_once(nats: &Nats, flush: &Flush, attempt: u64) -> Result<u64, StreamError> {
+    const ACTION: &str = "take a flush";
+    let cursor = &flush.head.cursor;
+    let id = format!(
+        "{:016x}-{}-{}-{attempt}",
+        cursor.publisher, flush.partition, cursor.flush
+    );
+    let messages = flush.messages.len() + 1;
+    if messages > limits::STREAM_BATCH_MESSAGES_MAX {
+        let text = format!(
+            "{messages} messages in one flush, {} at most",
+            limits::STREAM_BATCH_MESSAGES_MAX
+        );
+        return Err(StreamError::Refused {
+            action: ACTION,
+            code: 0,
+            text,
+        });
+    }
+    let headers = |sequence: usize| {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Batch-Id", id.as_str());
+        headers.insert("Nats-Batch-Sequence", sequence.to_string());
+        headers
+    };
+    let data = subject::data(flush.partition);
+    for (index, payload) in flush.messages.iter().enumerate() {
+        let sent = nats
+            .client
+            .publish_with_headers(data.clone(), headers(index + 1), payload.clone())
+            .await;
+        sent.map_err(StreamError::away(ACTION))?;
+    }
+    let mut last = headers(messages);
+    last.insert("Nats-Batch-Commit", "1");
+    last.insert(
+        "Nats-Expected-Last-Subject-Sequence",
+        flush.head.expected.to_string(),
+    );
+    let request = nats.client.request_with_headers(
+        subject::cursor(flush.partition),
+        last,
+        cursor.encode_to_vec().into(),
+    );
+    let answer = request.await.map_err(StreamError::away(ACTION))?;
+    let answer: Answer =
+        serde_json::from_slice(&answer.payload).map_err(StreamError::away(ACTION))?;
+    if let Some(refusal) = answer.error {
+        return Err(StreamError::away(ACTION)(refusal));
+    }
+    if answer.count != messages || answer.seq == 0 {
+        // A server without atomic batches stores every message by itself and acknowledges the last one.
+        let text = format!(
+            "{} of {messages} messages were taken as one batch",
+            answer.count
+        );
+        return Err(StreamError::Refused {
+            action: "take a flush as one atomic batch",
+            code: 0,
+            text,
+        });
+    }
+    Ok(answer.seq)
+}
