@@ -105,27 +105,48 @@ impl Request {
 
 impl Store {
     /// A store at `url` (scheme, host and port). Nothing is sent yet.
-    pub fn connect(url: &str, user: &str, password: &str, database: &str) -> Result<Self, StoreError> {
+    pub fn connect(
+        url: &str,
+        user: &str,
+        password: &str,
+        database: &str,
+    ) -> Result<Self, StoreError> {
         let parsed = StoreUrl::parse(url)?;
         crate::schema::check_name(database)?;
         // On the same machine packing costs more than it saves.
-        let compression = if is_loopback(&parsed.host) { Compression::None } else { Compression::Lz4 };
+        let compression = if is_loopback(&parsed.host) {
+            Compression::None
+        } else {
+            Compression::Lz4
+        };
         let bare = Client::default()
             .with_url(&parsed.origin)
             .with_user(user)
             .with_password(password)
             .with_compression(compression);
         let client = bare.clone().with_database(database);
-        Ok(Self { bare, client, database: database.to_owned() })
+        Ok(Self {
+            bare,
+            client,
+            database: database.to_owned(),
+        })
     }
 
     /// A store by one URL, `http://user:password@host:8123/database`; what is left out is ClickHouse's default and
     /// [`crate::DEFAULT_DATABASE`].
     pub fn from_url(url: &str) -> Result<Self, StoreError> {
         let parsed = StoreUrl::parse(url)?;
-        let database = parsed.database.as_deref().unwrap_or(crate::DEFAULT_DATABASE);
+        let database = parsed
+            .database
+            .as_deref()
+            .unwrap_or(crate::DEFAULT_DATABASE);
         let user = parsed.user.as_deref().unwrap_or("default");
-        Self::connect(&parsed.origin, user, parsed.password.as_deref().unwrap_or_default(), database)
+        Self::connect(
+            &parsed.origin,
+            user,
+            parsed.password.as_deref().unwrap_or_default(),
+            database,
+        )
     }
 
     /// The database's name.
@@ -135,22 +156,37 @@ impl Store {
 
     /// Asks the store whether it answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.bare.query_raw("SELECT 1").execute().await.map_err(StoreError::from_client)
+        self.bare
+            .query_raw("SELECT 1")
+            .execute()
+            .await
+            .map_err(StoreError::from_client)
     }
 
     /// Runs a statement without an answer, outside of the database.
     pub(crate) async fn execute_bare(&self, sql: &str) -> Result<(), StoreError> {
-        self.bare.query_raw(sql).execute().await.map_err(StoreError::from_client)
+        self.bare
+            .query_raw(sql)
+            .execute()
+            .await
+            .map_err(StoreError::from_client)
     }
 
     /// Runs a statement without an answer.
     pub async fn execute(&self, sql: &str) -> Result<(), StoreError> {
-        self.client.query_raw(sql).execute().await.map_err(StoreError::from_client)
+        self.client
+            .query_raw(sql)
+            .execute()
+            .await
+            .map_err(StoreError::from_client)
     }
 
     /// Runs an `INSERT … SELECT` under a token: repeated with the same token it changes nothing.
     pub async fn insert_select(&self, sql: &str, token: &str) -> Result<(), StoreError> {
-        let mut query = self.client.query_raw(sql).with_setting("insert_deduplication_token", token);
+        let mut query = self
+            .client
+            .query_raw(sql)
+            .with_setting("insert_deduplication_token", token);
         for (name, value) in INSERT_SETTINGS {
             query = query.with_setting(*name, *value);
         }
@@ -170,8 +206,15 @@ impl Store {
         token: &str,
         blocks: Bytes,
     ) -> Result<(), StoreError> {
-        let columns = columns.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let sql = format!("INSERT INTO `{}`.`{table}` ({columns}) FORMAT Native", self.database);
+        let columns = columns
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let sql = format!(
+            "INSERT INTO `{}`.`{table}` ({columns}) FORMAT Native",
+            self.database
+        );
         let mut insert = self
             .client
             .insert_formatted_with(sql)
@@ -194,11 +237,15 @@ impl Store {
         for (name, value) in request.settings.into_iter().chain(request.params) {
             query = query.with_setting(name, value);
         }
-        let mut answer = query.fetch_bytes(&request.format).map_err(StoreError::from_client)?;
+        let mut answer = query
+            .fetch_bytes(&request.format)
+            .map_err(StoreError::from_client)?;
         let mut whole = Vec::new();
         while let Some(chunk) = answer.next().await.map_err(StoreError::from_client)? {
             if whole.len() + chunk.len() > request.answer_bytes {
-                return Err(StoreError::AnswerTooLarge { limit_bytes: request.answer_bytes });
+                return Err(StoreError::AnswerTooLarge {
+                    limit_bytes: request.answer_bytes,
+                });
             }
             whole.extend_from_slice(&chunk);
         }
@@ -207,11 +254,18 @@ impl Store {
 
     /// Runs a query for typed rows: fields are matched with columns by name. 64-bit integers come as JSON numbers.
     pub async fn rows<T: DeserializeOwned>(&self, request: Request) -> Result<Vec<T>, StoreError> {
-        let request = Request { format: "JSONEachRow".into(), ..request }
-            .setting("output_format_json_quote_64bit_integers", 0);
+        let request = Request {
+            format: "JSONEachRow".into(),
+            ..request
+        }
+        .setting("output_format_json_quote_64bit_integers", 0);
         let answer = self.query(request).await?;
-        let lines = answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| serde_json::from_slice(line).map_err(StoreError::Row)).collect()
+        let lines = answer
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        lines
+            .map(|line| serde_json::from_slice(line).map_err(StoreError::Row))
+            .collect()
     }
 
     /// Runs a query that a person typed, through the guard. Call it on a store that is connected as the reader.

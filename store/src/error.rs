@@ -45,7 +45,9 @@ pub enum StoreError {
         limit_bytes: usize,
     },
     /// The URL of the store is not understood.
-    #[error("store URL `{url}` is not understood ({why}); it looks like http://user:password@host:8123/database")]
+    #[error(
+        "store URL `{url}` is not understood ({why}); it looks like http://user:password@host:8123/database"
+    )]
     Url {
         /// The URL, without its password.
         url: String,
@@ -93,24 +95,31 @@ pub enum StoreError {
 }
 
 fn code_text(code: Option<u32>) -> String {
-    code.map_or_else(|| "without a code".to_owned(), |code| format!("with code {code}"))
+    code.map_or_else(
+        || "without a code".to_owned(),
+        |code| format!("with code {code}"),
+    )
 }
 
 /// The code in an exception's text, `Code: 60. DB::Exception: …`.
 fn exception_code(text: &str) -> Option<u32> {
     let digits = text.split("Code: ").nth(1)?;
-    digits.get(..digits.find(|c: char| !c.is_ascii_digit())?)?.parse().ok()
+    digits
+        .get(..digits.find(|c: char| !c.is_ascii_digit())?)?
+        .parse()
+        .ok()
 }
 
 /// Codes that say "not now": timeouts, too many parts or queries, no memory left, shutting down, storage busy.
 const RETRY_CODES: &[u32] = &[
-    3, 159, 160, 202, 203, 209, 210, 236, 241, 242, 243, 252, 319, 394, 425, 439, 473, 517, 999, 1000, 1002,
+    3, 159, 160, 202, 203, 209, 210, 236, 241, 242, 243, 252, 319, 394, 425, 439, 473, 517, 999,
+    1000, 1002,
 ];
 
 /// Codes that say "this data cannot be read as that table's rows".
 const BLOCK_CODES: &[u32] = &[
-    6, 9, 10, 12, 16, 20, 26, 27, 32, 33, 34, 38, 41, 44, 50, 53, 69, 70, 72, 108, 117, 122, 131, 173, 190, 271, 321,
-    349, 441, 469, 571, 590, 636, 691,
+    6, 9, 10, 12, 16, 20, 26, 27, 32, 33, 34, 38, 41, 44, 50, 53, 69, 70, 72, 108, 117, 122, 131,
+    173, 190, 271, 321, 349, 441, 469, 571, 590, 636, 691,
 ];
 
 impl StoreError {
@@ -123,7 +132,10 @@ impl StoreError {
     pub(crate) fn from_client(error: clickhouse::error::Error) -> Self {
         use clickhouse::error::Error;
         match error {
-            Error::BadResponse(text) => Self::Exception { code: exception_code(&text), text },
+            Error::BadResponse(text) => Self::Exception {
+                code: exception_code(&text),
+                text,
+            },
             Error::Network(_) | Error::TimedOut => Self::Unreachable(error),
             other => Self::Client(other),
         }
@@ -134,8 +146,12 @@ impl StoreError {
         match self {
             Self::Unreachable(_) | Self::NotReady { .. } => Advice::Retry,
             Self::Exception { code: None, .. } => Advice::Retry,
-            Self::Exception { code: Some(code), .. } if RETRY_CODES.contains(code) => Advice::Retry,
-            Self::Exception { code: Some(code), .. } if BLOCK_CODES.contains(code) => Advice::RefusedBlock,
+            Self::Exception {
+                code: Some(code), ..
+            } if RETRY_CODES.contains(code) => Advice::Retry,
+            Self::Exception {
+                code: Some(code), ..
+            } if BLOCK_CODES.contains(code) => Advice::RefusedBlock,
             Self::Native(_) => Advice::RefusedBlock,
             _ => Advice::Permanent,
         }

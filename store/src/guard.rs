@@ -12,21 +12,53 @@
 use crate::sql::{Kind, Lexer, Token};
 
 /// Tables of `system` that a reader may ask.
-pub const SYSTEM_TABLES: &[&str] = &["columns", "databases", "functions", "numbers", "one", "tables"];
+pub const SYSTEM_TABLES: &[&str] = &[
+    "columns",
+    "databases",
+    "functions",
+    "numbers",
+    "one",
+    "tables",
+];
 
 /// Table functions that a reader may use: they make rows out of nothing.
-pub const TABLE_FUNCTIONS: &[&str] =
-    &["generate_series", "generateseries", "numbers", "numbers_mt", "values", "zeros", "zeros_mt"];
+pub const TABLE_FUNCTIONS: &[&str] = &[
+    "generate_series",
+    "generateseries",
+    "numbers",
+    "numbers_mt",
+    "values",
+    "zeros",
+    "zeros_mt",
+];
 
 /// Functions, lower-case, that read files, talk to other machines, or only waste time. They are refused as names
 /// anywhere: a function's bare name can be handed to `arrayMap` or `APPLY`.
 pub const FUNCTIONS_REFUSED: &[&str] = &[
-    "aiclassify", "aiembed", "aiextract", "aigenerate", "aitranslate", "catboostevaluate", "file", "filecluster",
-    "reversednsquery", "sleep", "sleepeachrow",
+    "aiclassify",
+    "aiembed",
+    "aiextract",
+    "aigenerate",
+    "aitranslate",
+    "catboostevaluate",
+    "file",
+    "filecluster",
+    "reversednsquery",
+    "sleep",
+    "sleepeachrow",
 ];
 
 /// What a SHOW may show.
-const SHOWN: &[&str] = &["COLUMNS", "CREATE", "DATABASES", "EXTENDED", "FIELDS", "FULL", "FUNCTIONS", "TABLES"];
+const SHOWN: &[&str] = &[
+    "COLUMNS",
+    "CREATE",
+    "DATABASES",
+    "EXTENDED",
+    "FIELDS",
+    "FULL",
+    "FUNCTIONS",
+    "TABLES",
+];
 
 /// Longest query, in bytes: the engine's own bound.
 const MAX_BYTES: usize = 256 << 10;
@@ -48,7 +80,11 @@ pub struct Refusal {
 
 /// Checks one query.
 pub fn check(sql: &str) -> Result<(), Refusal> {
-    let guard = Guard { sql, levels: vec![Level::default()], table_next: false };
+    let guard = Guard {
+        sql,
+        levels: vec![Level::default()],
+        table_next: false,
+    };
     guard.run()
 }
 
@@ -56,9 +92,11 @@ pub fn check(sql: &str) -> Result<(), Refusal> {
 pub(crate) fn check_bytes(sql: &[u8]) -> Result<(), Refusal> {
     match std::str::from_utf8(sql) {
         Ok(sql) => check(sql),
-        Err(error) => {
-            Err(Refusal { token: "?".into(), at: error.valid_up_to(), why: "the query is not UTF-8" })
-        }
+        Err(error) => Err(Refusal {
+            token: "?".into(),
+            at: error.valid_up_to(),
+            why: "the query is not UTF-8",
+        }),
     }
 }
 
@@ -83,12 +121,20 @@ struct Guard<'a> {
 impl Guard<'_> {
     fn refuse(&self, token: &Token<'_>, why: &'static str) -> Refusal {
         let text = self.sql.get(token.at..token.end).unwrap_or("?");
-        Refusal { token: text.chars().take(40).collect(), at: token.at, why }
+        Refusal {
+            token: text.chars().take(40).collect(),
+            at: token.at,
+            why,
+        }
     }
 
     fn run(mut self) -> Result<(), Refusal> {
         if self.sql.len() > MAX_BYTES {
-            return Err(Refusal { token: "…".into(), at: MAX_BYTES, why: "the query is longer than 256 KiB" });
+            return Err(Refusal {
+                token: "…".into(),
+                at: MAX_BYTES,
+                why: "the query is longer than 256 KiB",
+            });
         }
         let tokens: Vec<Token<'_>> = Lexer::new(self.sql.as_bytes()).collect();
         for token in &tokens {
@@ -113,10 +159,16 @@ impl Guard<'_> {
             Kind::Text if text.starts_with('$') => "heredocs are not allowed; use '…'",
             Kind::Symbol(b'$') => "`$` is not allowed outside of '…'",
             Kind::Symbol(b'\\' | b'#') => "this sign is not allowed outside of '…'",
-            Kind::Symbol(b'/') if self.sql[token.end..].starts_with('/') => "`//` is not allowed; write intDiv(a, b)",
-            Kind::Symbol(byte) if byte < b' ' || byte > 0x7e => "control characters are not allowed outside of '…'",
+            Kind::Symbol(b'/') if self.sql[token.end..].starts_with('/') => {
+                "`//` is not allowed; write intDiv(a, b)"
+            }
+            Kind::Symbol(byte) if byte < b' ' || byte > 0x7e => {
+                "control characters are not allowed outside of '…'"
+            }
             Kind::Word if !text.is_ascii() => "outside of '…' and `…` only ASCII is allowed",
-            Kind::Quoted if text.contains('\\') => "a backslash within a quoted name is not allowed",
+            Kind::Quoted if text.contains('\\') => {
+                "a backslash within a quoted name is not allowed"
+            }
             _ => return Ok(()),
         };
         Err(self.refuse(token, why))
@@ -124,19 +176,38 @@ impl Guard<'_> {
 
     /// One statement of a known kind.
     fn first(&self, tokens: &[Token<'_>]) -> Result<(), Refusal> {
-        let mut words = tokens.iter().skip_while(|token| token.kind == Kind::Symbol(b'('));
+        let mut words = tokens
+            .iter()
+            .skip_while(|token| token.kind == Kind::Symbol(b'('));
         let Some(first) = words.next() else {
-            return Err(Refusal { token: String::new(), at: 0, why: "the query is empty" });
+            return Err(Refusal {
+                token: String::new(),
+                at: 0,
+                why: "the query is empty",
+            });
         };
-        if !["SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXPLAIN"].iter().any(|word| first.is(word)) {
-            return Err(self.refuse(first, "only SELECT, WITH, SHOW, DESCRIBE and EXPLAIN are allowed"));
+        if !["SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXPLAIN"]
+            .iter()
+            .any(|word| first.is(word))
+        {
+            return Err(self.refuse(
+                first,
+                "only SELECT, WITH, SHOW, DESCRIBE and EXPLAIN are allowed",
+            ));
         }
         if first.is("SHOW")
-            && let Some(what) = words.next().filter(|what| !SHOWN.iter().any(|word| what.is(word)))
+            && let Some(what) = words
+                .next()
+                .filter(|what| !SHOWN.iter().any(|word| what.is(word)))
         {
-            return Err(self.refuse(what, "only tables, columns, databases and functions can be shown"));
+            return Err(self.refuse(
+                what,
+                "only tables, columns, databases and functions can be shown",
+            ));
         }
-        let end = tokens.iter().position(|token| token.kind == Kind::Symbol(b';'));
+        let end = tokens
+            .iter()
+            .position(|token| token.kind == Kind::Symbol(b';'));
         match end.and_then(|end| tokens.get(end + 1)) {
             Some(second) => Err(self.refuse(second, "only one statement is allowed")),
             None => Ok(()),
@@ -155,12 +226,20 @@ impl Guard<'_> {
             return Ok(());
         }
         let name = token.text.to_ascii_lowercase();
-        let symbol = |token: Option<&Token<'_>>, byte: u8| token.is_some_and(|t| t.kind == Kind::Symbol(byte));
+        let symbol = |token: Option<&Token<'_>>, byte: u8| {
+            token.is_some_and(|t| t.kind == Kind::Symbol(byte))
+        };
         if FUNCTIONS_REFUSED.contains(&name.as_str()) && !symbol(before, b'.') {
-            return Err(self.refuse(token, "this function is not allowed (qualify a column of this name)"));
+            return Err(self.refuse(
+                token,
+                "this function is not allowed (qualify a column of this name)",
+            ));
         }
         if symbol(after, b'.') && name == "information_schema" {
-            return Err(self.refuse(token, "this database is not allowed; use SHOW TABLES or SHOW COLUMNS"));
+            return Err(self.refuse(
+                token,
+                "this database is not allowed; use SHOW TABLES or SHOW COLUMNS",
+            ));
         }
         if symbol(after, b'.') && name == "system" {
             let table = second.filter(|t| t.is_name());
@@ -220,7 +299,8 @@ impl Guard<'_> {
         if self.table_next && token.kind == Kind::Text {
             return Err(self.refuse(token, "a table is named without quotes or in backticks"));
         }
-        if self.table_next && token.is_name() && token.text.contains('/') {
+        let qualified = before.is_some_and(|t| t.kind == Kind::Symbol(b'.'));
+        if (self.table_next || qualified) && token.is_name() && token.text.contains('/') {
             return Err(self.refuse(token, "a path is not a table"));
         }
         self.table_next = false;
@@ -248,9 +328,15 @@ impl Guard<'_> {
         Ok(())
     }
 
-    fn keyword(&mut self, token: &Token<'_>, before: Option<&Token<'_>>, two_before: Option<&Token<'_>>) {
+    fn keyword(
+        &mut self,
+        token: &Token<'_>,
+        before: Option<&Token<'_>>,
+        two_before: Option<&Token<'_>>,
+    ) {
         let first = !self.level().begun;
-        let distinct_from = before.is_some_and(|t| t.is("DISTINCT")) && two_before.is_some_and(|t| t.is("IS") || t.is("NOT"));
+        let distinct_from = before.is_some_and(|t| t.is("DISTINCT"))
+            && two_before.is_some_and(|t| t.is("IS") || t.is("NOT"));
         let word = token.text.to_ascii_uppercase();
         let level = self.level();
         match word.as_str() {
@@ -292,8 +378,20 @@ impl Guard<'_> {
 /// Whether a lower-case word ends the list of tables.
 fn is_clause(word: &str) -> bool {
     [
-        "except", "group", "having", "intersect", "limit", "offset", "order", "prewhere", "qualify", "sample", "select",
-        "union", "where", "window",
+        "except",
+        "group",
+        "having",
+        "intersect",
+        "limit",
+        "offset",
+        "order",
+        "prewhere",
+        "qualify",
+        "sample",
+        "select",
+        "union",
+        "where",
+        "window",
     ]
     .contains(&word)
 }
@@ -301,18 +399,88 @@ fn is_clause(word: &str) -> bool {
 /// The engine's other table functions, lower-case, as far as they are not also harmless ordinary functions: refused
 /// wherever they are called, since a table can be named in more places than are followed here.
 const TABLE_FUNCTIONS_KNOWN: &[&str] = &[
-    "arrowstream", "azureblobstorage", "azureblobstoragecluster", "cluster", "clusterallreplicas", "cosn",
-    "deltalake", "deltalakeazure", "deltalakeazurecluster", "deltalakecluster", "deltalakelocal", "deltalakes3",
-    "deltalakes3cluster", "dictionary", "eval", "executable", "file", "filecluster", "filesystem", "fuzzjson",
-    "fuzzquery", "gcs", "generaterandom", "hdfs", "hdfscluster", "hudi", "hudicluster", "iceberg", "icebergazure",
-    "icebergazurecluster", "icebergcluster", "iceberghdfs", "iceberghdfscluster", "iceberglocal",
-    "iceberglocalcluster", "icebergs3", "icebergs3cluster", "input", "jdbc", "loop", "merge",
-    "mergetreeanalyzeindexes", "mergetreeanalyzeindexesuuid", "mergetreeindex", "mergetreeprojection",
-    "mergetreetextindex", "mongodb", "mysql", "null", "odbc", "oss", "paimon", "paimonazure", "paimonazurecluster",
-    "paimoncluster", "paimonhdfs", "paimonhdfscluster", "paimonlocal", "paimons3", "paimons3cluster", "postgresql",
-    "primes", "prometheusquery", "prometheusqueryrange", "python", "redis", "remote", "remotesecure", "s3",
-    "s3cluster", "sqlite", "sqlstandardvalues", "timeseriesdata", "timeseriesmetrics", "timeseriessamples",
-    "timeseriesselector", "timeseriestags", "url", "urlcluster", "view", "viewexplain", "viewifpermitted",
+    "arrowstream",
+    "azureblobstorage",
+    "azureblobstoragecluster",
+    "cluster",
+    "clusterallreplicas",
+    "cosn",
+    "deltalake",
+    "deltalakeazure",
+    "deltalakeazurecluster",
+    "deltalakecluster",
+    "deltalakelocal",
+    "deltalakes3",
+    "deltalakes3cluster",
+    "dictionary",
+    "eval",
+    "executable",
+    "file",
+    "filecluster",
+    "filesystem",
+    "fuzzjson",
+    "fuzzquery",
+    "gcs",
+    "generaterandom",
+    "hdfs",
+    "hdfscluster",
+    "hudi",
+    "hudicluster",
+    "iceberg",
+    "icebergazure",
+    "icebergazurecluster",
+    "icebergcluster",
+    "iceberghdfs",
+    "iceberghdfscluster",
+    "iceberglocal",
+    "iceberglocalcluster",
+    "icebergs3",
+    "icebergs3cluster",
+    "input",
+    "jdbc",
+    "loop",
+    "merge",
+    "mergetreeanalyzeindexes",
+    "mergetreeanalyzeindexesuuid",
+    "mergetreeindex",
+    "mergetreeprojection",
+    "mergetreetextindex",
+    "mongodb",
+    "mysql",
+    "null",
+    "odbc",
+    "oss",
+    "paimon",
+    "paimonazure",
+    "paimonazurecluster",
+    "paimoncluster",
+    "paimonhdfs",
+    "paimonhdfscluster",
+    "paimonlocal",
+    "paimons3",
+    "paimons3cluster",
+    "postgresql",
+    "primes",
+    "prometheusquery",
+    "prometheusqueryrange",
+    "python",
+    "redis",
+    "remote",
+    "remotesecure",
+    "s3",
+    "s3cluster",
+    "sqlite",
+    "sqlstandardvalues",
+    "timeseriesdata",
+    "timeseriesmetrics",
+    "timeseriessamples",
+    "timeseriesselector",
+    "timeseriestags",
+    "url",
+    "urlcluster",
+    "view",
+    "viewexplain",
+    "viewifpermitted",
     "ytsaurus",
 ];
 

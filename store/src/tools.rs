@@ -82,7 +82,11 @@ impl Places {
     ) -> Result<PathBuf, ToolError> {
         if let Some(path) = &self.variable {
             let path = PathBuf::from(path);
-            return if path.is_file() { Ok(path) } else { Err(ToolError::NotAFile { variable, path }) };
+            return if path.is_file() {
+                Ok(path)
+            } else {
+                Err(ToolError::NotAFile { variable, path })
+            };
         }
         let mut looked_for = Vec::new();
         if let Some(path) = self.cache().map(|cache| cache.join(cached)) {
@@ -92,18 +96,30 @@ impl Places {
             looked_for.push(path.display().to_string());
         }
         if let (Some(name), Some(folders)) = (on_path, &self.path) {
-            if let Some(path) = env::split_paths(folders).map(|folder| folder.join(name)).find(|path| path.is_file()) {
+            if let Some(path) = env::split_paths(folders)
+                .map(|folder| folder.join(name))
+                .find(|path| path.is_file())
+            {
                 return Ok(path);
             }
             looked_for.push(format!("`{name}` in PATH"));
         }
-        Err(ToolError::Missing { tool, looked_for: looked_for.join(", "), variable })
+        Err(ToolError::Missing {
+            tool,
+            looked_for: looked_for.join(", "),
+            variable,
+        })
     }
 }
 
 /// The engine library: `MEMWIDE_ENGINE`, else the cache folder that `make tools` fills.
 pub fn engine_library() -> Result<PathBuf, ToolError> {
-    Places::of(ENGINE_VARIABLE).find("the engine library libchdb.so", ENGINE_VARIABLE, ENGINE_CACHED, None)
+    Places::of(ENGINE_VARIABLE).find(
+        "the engine library libchdb.so",
+        ENGINE_VARIABLE,
+        ENGINE_CACHED,
+        None,
+    )
 }
 
 /// The NATS server: `MEMWIDE_NATS_SERVER`, else the cache folder that `make tools` fills, else `PATH`.
@@ -149,13 +165,22 @@ mod tests {
 
     #[test]
     fn an_error_names_the_places_and_the_remedy() {
-        let places = Places { home: Some("/nonexistent".into()), ..Places::default() };
+        let places = Places {
+            home: Some("/nonexistent".into()),
+            ..Places::default()
+        };
         let error = find(&places).unwrap_err().to_string();
         assert_eq!(
             error,
             "the tool is missing (looked for /nonexistent/.cache/memwide/v1/tool): run `make tools`, or set TOOL_VARIABLE"
         );
-        let places = Places { variable: Some("/nonexistent/x".into()), ..Places::default() };
-        assert_eq!(find(&places).unwrap_err().to_string(), "TOOL_VARIABLE names /nonexistent/x, which is not a file");
+        let places = Places {
+            variable: Some("/nonexistent/x".into()),
+            ..Places::default()
+        };
+        assert_eq!(
+            find(&places).unwrap_err().to_string(),
+            "TOOL_VARIABLE names /nonexistent/x, which is not a file"
+        );
     }
 }

@@ -19,8 +19,11 @@ pub(crate) struct StoreUrl {
 impl StoreUrl {
     pub(crate) fn parse(url: &str) -> Result<Self, StoreError> {
         let without_scheme = url.strip_prefix("http://");
-        let (authority, path) = without_scheme.map_or(("", ""), |rest| rest.split_once('/').unwrap_or((rest, "")));
-        let (login, address) = authority.rsplit_once('@').map_or((None, authority), |(login, rest)| (Some(login), rest));
+        let (authority, path) =
+            without_scheme.map_or(("", ""), |rest| rest.split_once('/').unwrap_or((rest, "")));
+        let (login, address) = authority
+            .rsplit_once('@')
+            .map_or((None, authority), |(login, rest)| (Some(login), rest));
         let wrong = |why| {
             // The password stays out of messages and logs.
             let shown = login.map_or_else(|| url.to_owned(), |login| url.replacen(login, "…", 1));
@@ -39,14 +42,18 @@ impl StoreUrl {
         if host.is_empty() {
             return wrong("the host is missing");
         }
-        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
+        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, "")))
+        {
             None => (None, None),
             Some((user, password)) => match (unescape(user), unescape(password)) {
                 (Some(user), Some(password)) => (Some(user), Some(password)),
                 _ => return wrong("user or password has a broken %-escape"),
             },
         };
-        let database = path.split(['?', '/']).next().filter(|name| !name.is_empty());
+        let database = path
+            .split(['?', '/'])
+            .next()
+            .filter(|name| !name.is_empty());
         Ok(Self {
             origin: format!("http://{host}:{port}"),
             host: host.to_owned(),
@@ -80,13 +87,28 @@ mod tests {
     #[test]
     fn all_parts_are_read_and_may_be_left_out() {
         let full = StoreUrl::parse("http://me:p%40:w@db.example:9000/mine").unwrap();
-        assert_eq!((full.origin.as_str(), full.host.as_str()), ("http://db.example:9000", "db.example"));
-        assert_eq!((full.user.as_deref(), full.password.as_deref()), (Some("me"), Some("p@:w")));
+        assert_eq!(
+            (full.origin.as_str(), full.host.as_str()),
+            ("http://db.example:9000", "db.example")
+        );
+        assert_eq!(
+            (full.user.as_deref(), full.password.as_deref()),
+            (Some("me"), Some("p@:w"))
+        );
         assert_eq!(full.database.as_deref(), Some("mine"));
         let bare = StoreUrl::parse("http://127.0.0.1/").unwrap();
-        assert_eq!((bare.origin.as_str(), bare.user, bare.database), ("http://127.0.0.1:8123", None, None));
-        assert_eq!(StoreUrl::parse("http://[::1]:81").unwrap().origin, "http://[::1]:81");
-        assert_eq!(StoreUrl::parse("http://[::1]").unwrap().origin, "http://[::1]:8123");
+        assert_eq!(
+            (bare.origin.as_str(), bare.user, bare.database),
+            ("http://127.0.0.1:8123", None, None)
+        );
+        assert_eq!(
+            StoreUrl::parse("http://[::1]:81").unwrap().origin,
+            "http://[::1]:81"
+        );
+        assert_eq!(
+            StoreUrl::parse("http://[::1]").unwrap().origin,
+            "http://[::1]:8123"
+        );
     }
 
     #[test]

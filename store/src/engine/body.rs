@@ -35,19 +35,28 @@ pub(super) fn reader(
     encoding: &str,
     framed: bool,
 ) -> Result<Box<dyn Read + Send>, String> {
-    let chunks = Chunks { chunks, current: Bytes::new() };
+    let chunks = Chunks {
+        chunks,
+        current: Bytes::new(),
+    };
     let plain: Box<dyn Read + Send> = match encoding {
         "" | "identity" => Box::new(chunks),
         "lz4" => Box::new(lz4_flex::frame::FrameDecoder::new(chunks)),
         "zstd" => Box::new(
-            zstd::stream::read::Decoder::new(chunks).map_err(|e| exception(49, "LOGICAL_ERROR", &e.to_string()))?,
+            zstd::stream::read::Decoder::new(chunks)
+                .map_err(|e| exception(49, "LOGICAL_ERROR", &e.to_string()))?,
         ),
         other => {
-            let text = format!("content encoding '{other}' is not spoken here; send lz4, zstd or plain");
+            let text =
+                format!("content encoding '{other}' is not spoken here; send lz4, zstd or plain");
             return Err(exception(49, "UNKNOWN_COMPRESSION_METHOD", &text));
         }
     };
-    Ok(if framed { Box::new(frames::FrameReader::new(plain)) } else { plain })
+    Ok(if framed {
+        Box::new(frames::FrameReader::new(plain))
+    } else {
+        plain
+    })
 }
 
 /// Packs an answer chunk by chunk.

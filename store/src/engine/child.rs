@@ -36,15 +36,28 @@ pub fn run_child(options: EngineOptions) -> Result<(), StoreError> {
     options.check()?;
     follow_parent(options.parent_pid)?;
     let secret = |name: &'static str| env::var(name).ok().filter(|s| !s.is_empty());
-    let writer_password = secret(WRITER_PASSWORD).ok_or(StoreError::SecretMissing(WRITER_PASSWORD))?;
+    let writer_password =
+        secret(WRITER_PASSWORD).ok_or(StoreError::SecretMissing(WRITER_PASSWORD))?;
     // Without a password nobody is the reader.
     let reader_password = secret(READER_PASSWORD).unwrap_or_else(random_text);
 
     let (sessions, keeper) = open_engine(&options)?;
     let threads = StoreError::io("start the engine's threads");
-    let reads = Pool::start("read", options.read_threads, options.queue_requests, &sessions).map_err(threads)?;
+    let reads = Pool::start(
+        "read",
+        options.read_threads,
+        options.queue_requests,
+        &sessions,
+    )
+    .map_err(threads)?;
     let threads = StoreError::io("start the engine's threads");
-    let inserts = Pool::start("insert", options.insert_threads, options.queue_requests, &sessions).map_err(threads)?;
+    let inserts = Pool::start(
+        "insert",
+        options.insert_threads,
+        options.queue_requests,
+        &sessions,
+    )
+    .map_err(threads)?;
     let (stopper, stopper_thread) =
         Stopper::start(&sessions).map_err(StoreError::io("start the engine's threads"))?;
     let stopping = CancellationToken::new();
@@ -55,7 +68,10 @@ pub fn run_child(options: EngineOptions) -> Result<(), StoreError> {
         writer_password,
         reader_password,
         databases: options.databases.clone(),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
         stopping: stopping.clone(),
     });
 
@@ -85,7 +101,8 @@ fn follow_parent(parent_pid: u32) -> Result<(), StoreError> {
         return Ok(());
     }
     let tie = StoreError::io("tie the engine to the process that started it");
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| tie(error.into()))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| tie(error.into()))?;
     // The parent may have gone before the line above.
     let parent = rustix::process::getppid().map(Pid::as_raw_nonzero);
     if parent.is_none_or(|pid| u32::try_from(pid.get()) != Ok(parent_pid)) {
@@ -100,10 +117,13 @@ fn follow_parent(parent_pid: u32) -> Result<(), StoreError> {
 /// Prepares the private folder, makes it the working directory, and opens the engine on it.
 fn open_engine(options: &EngineOptions) -> Result<(Sessions, super::ffi::Connection), StoreError> {
     let at = options.data.display();
-    fs::create_dir_all(&options.data).map_err(StoreError::io(format!("create the engine's folder {at}")))?;
+    fs::create_dir_all(&options.data)
+        .map_err(StoreError::io(format!("create the engine's folder {at}")))?;
     let private = fs::Permissions::from_mode(0o700);
-    fs::set_permissions(&options.data, private).map_err(StoreError::io(format!("close {at} to others")))?;
-    let folder = fs::canonicalize(&options.data).map_err(StoreError::io(format!("resolve {at}")))?;
+    fs::set_permissions(&options.data, private)
+        .map_err(StoreError::io(format!("close {at} to others")))?;
+    let folder =
+        fs::canonicalize(&options.data).map_err(StoreError::io(format!("resolve {at}")))?;
     env::set_current_dir(&folder).map_err(StoreError::io(format!("enter {at}")))?;
     let config = config::write(options, &folder)?;
     let engine = Engine::load(&options.library)?;
@@ -111,7 +131,10 @@ fn open_engine(options: &EngineOptions) -> Result<(Sessions, super::ffi::Connect
         format!("--path={}", folder.join("engine").display()),
         format!("--config-file={}", config.display()),
     ];
-    let sessions = Sessions { engine, arguments: arguments.into() };
+    let sessions = Sessions {
+        engine,
+        arguments: arguments.into(),
+    };
     // An open session keeps the engine running between requests.
     let keeper = engine.connect(&sessions.arguments)?;
     Ok((sessions, keeper))
@@ -125,15 +148,23 @@ async fn serve(
     sessions: Sessions,
 ) -> Result<(), StoreError> {
     let taken = format!("listen on 127.0.0.1:{port} (is the port taken?)");
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(StoreError::io(taken))?;
-    let port = listener.local_addr().map_err(StoreError::io("learn the engine's port"))?.port();
-    let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for SIGTERM"))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(StoreError::io("wait for SIGINT"))?;
+    let listener = TcpListener::bind(("127.0.0.1", port))
+        .await
+        .map_err(StoreError::io(taken))?;
+    let port = listener
+        .local_addr()
+        .map_err(StoreError::io("learn the engine's port"))?
+        .port();
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(StoreError::io("wait for SIGTERM"))?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).map_err(StoreError::io("wait for SIGINT"))?;
     let closed = stopping.clone();
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
-    let server = axum::serve(listener, router(face)).with_graceful_shutdown(async move { closed.cancelled().await });
+    let server = axum::serve(listener, router(face))
+        .with_graceful_shutdown(async move { closed.cancelled().await });
     let server = tokio::spawn(server.into_future());
     announce(port)?;
     tokio::select! {
@@ -147,7 +178,10 @@ async fn serve(
     };
     let _ = stop_queries("query_kind NOT IN ('Insert', 'KillQuery')").await;
     let mut server = server;
-    if tokio::time::timeout(INSERT_GRACE, &mut server).await.is_err() {
+    if tokio::time::timeout(INSERT_GRACE, &mut server)
+        .await
+        .is_err()
+    {
         let _ = stop_queries("query_kind != 'KillQuery'").await;
         if tokio::time::timeout(STOP_GRACE, &mut server).await.is_err() {
             server.abort();
@@ -156,8 +190,13 @@ async fn serve(
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the line is the parent's sign that the engine is ready")]
+#[expect(
+    clippy::print_stdout,
+    reason = "the line is the parent's sign that the engine is ready"
+)]
 fn announce(port: u16) -> Result<(), StoreError> {
     println!("{READY}{port}");
-    std::io::stdout().flush().map_err(StoreError::io("say that the engine is ready"))
+    std::io::stdout()
+        .flush()
+        .map_err(StoreError::io("say that the engine is ready"))
 }

@@ -18,10 +18,35 @@ const WRITER_GRANTS: &str = "SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABL
 
 /// System tables that show how the engine does; none of them holds rows of others.
 const WRITER_SYSTEM: &[&str] = &[
-    "asynchronous_metrics", "columns", "data_skipping_indices", "databases", "detached_parts", "disks", "errors",
-    "events", "formats", "functions", "merge_tree_settings", "merges", "metrics", "mutations", "numbers",
-    "numbers_mt", "one", "parts", "parts_columns", "processes", "projections", "server_settings", "settings",
-    "table_engines", "table_functions", "tables", "time_zones", "zeros", "zeros_mt",
+    "asynchronous_metrics",
+    "columns",
+    "data_skipping_indices",
+    "databases",
+    "detached_parts",
+    "disks",
+    "errors",
+    "events",
+    "formats",
+    "functions",
+    "merge_tree_settings",
+    "merges",
+    "metrics",
+    "mutations",
+    "numbers",
+    "numbers_mt",
+    "one",
+    "parts",
+    "parts_columns",
+    "processes",
+    "projections",
+    "server_settings",
+    "settings",
+    "table_engines",
+    "table_functions",
+    "tables",
+    "time_zones",
+    "zeros",
+    "zeros_mt",
 ];
 
 /// Share of the machine's memory that the engine may use when nothing is said: 1 in this many bytes.
@@ -38,9 +63,16 @@ pub(super) fn memory_bytes(options: &EngineOptions) -> u64 {
         return options.max_memory_bytes;
     }
     let info = rustix::system::sysinfo();
-    #[expect(clippy::useless_conversion, reason = "the field's width depends on the machine")]
+    #[expect(
+        clippy::useless_conversion,
+        reason = "the field's width depends on the machine"
+    )]
     let total = u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit));
-    if total == 0 { MEMORY_UNKNOWN_BYTES } else { total / MEMORY_DIVISOR }
+    if total == 0 {
+        MEMORY_UNKNOWN_BYTES
+    } else {
+        total / MEMORY_DIVISOR
+    }
 }
 
 /// The grants of `users.xml`.
@@ -51,7 +83,11 @@ fn users(options: &EngineOptions) -> String {
     let (mut writer, mut reader) = (String::new(), String::new());
     for database in &options.databases {
         grant(&mut writer, WRITER_GRANTS, &format!("{database}.*"));
-        grant(&mut reader, "SELECT, SHOW, dictGet", &format!("{database}.*"));
+        grant(
+            &mut reader,
+            "SELECT, SHOW, dictGet",
+            &format!("{database}.*"),
+        );
     }
     for table in WRITER_SYSTEM {
         grant(&mut writer, "SELECT", &format!("system.{table}"));
@@ -59,7 +95,11 @@ fn users(options: &EngineOptions) -> String {
     for table in crate::guard::SYSTEM_TABLES {
         grant(&mut reader, "SELECT", &format!("system.{table}"));
     }
-    grant(&mut writer, "CREATE TEMPORARY TABLE, KILL QUERY, SHOW", "*.*");
+    grant(
+        &mut writer,
+        "CREATE TEMPORARY TABLE, KILL QUERY, SHOW",
+        "*.*",
+    );
     let query_bytes = memory_bytes(options) / QUERY_MEMORY_DIVISOR;
     format!(
         "<clickhouse>
@@ -98,7 +138,9 @@ fn server(options: &EngineOptions, users: &Path) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 /// Writes both files into `folder` and returns the path of the one to start with.

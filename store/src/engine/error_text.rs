@@ -17,13 +17,19 @@ pub(super) fn complete(text: &str) -> String {
     if !text.starts_with("Code:") {
         return complete(&exception(1002, "UNKNOWN_EXCEPTION", text));
     }
-    if text.contains("(version ") { text.to_owned() } else { format!("{text} (version {VERSION} (official build))") }
+    if text.contains("(version ") {
+        text.to_owned()
+    } else {
+        format!("{text} (version {VERSION} (official build))")
+    }
 }
 
 /// The code in the engine's words.
 pub(super) fn code(text: &str) -> u32 {
     let digits = text.trim_start().strip_prefix("Code: ").unwrap_or_default();
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
     digits[..end].parse().unwrap_or(1002)
 }
 
@@ -35,9 +41,29 @@ pub(super) fn status(code: u32) -> u16 {
         159 | 209 => 408,
         202 | 203 | 1003 => 503,
         48 => 501,
-        6 | 10 | 16 | 26 | 27 | 33 | 36 | 41..=43 | 46 | 47 | 49 | 50 | 53 | 62 | 70 | 72 | 115 | 117 | 164 | 179 | 218 | 456 | 457 => {
-            400
-        }
+        6
+        | 10
+        | 16
+        | 26
+        | 27
+        | 33
+        | 36
+        | 41..=43
+        | 46
+        | 47
+        | 49
+        | 50
+        | 53
+        | 62
+        | 70
+        | 72
+        | 115
+        | 117
+        | 164
+        | 179
+        | 218
+        | 456
+        | 457 => 400,
         _ => 500,
     }
 }
@@ -51,7 +77,10 @@ pub(super) fn tag(query_id: &str) -> String {
 /// An error in mid-answer, as the last bytes of the body.
 pub(super) fn in_mid_answer(text: &str, query_id: &str) -> String {
     let (text, tag) = (format!("{}\n", complete(text)), tag(query_id));
-    format!("\r\n__exception__\r\n{tag}\r\n{text}{} {tag}\r\n__exception__\r\n", text.len())
+    format!(
+        "\r\n__exception__\r\n{tag}\r\n{text}{} {tag}\r\n__exception__\r\n",
+        text.len()
+    )
 }
 
 #[cfg(test)]
@@ -60,9 +89,16 @@ mod tests {
 
     #[test]
     fn every_error_has_a_code_and_a_version() {
-        for text in ["", "odd words", "Code: 62. DB::Exception: Syntax error (SYNTAX_ERROR)"] {
+        for text in [
+            "",
+            "odd words",
+            "Code: 62. DB::Exception: Syntax error (SYNTAX_ERROR)",
+        ] {
             let full = complete(text);
-            assert!(full.starts_with("Code: ") && full.contains("(version "), "{full}");
+            assert!(
+                full.starts_with("Code: ") && full.contains("(version "),
+                "{full}"
+            );
         }
         assert_eq!(code("Code: 62. DB::Exception: x"), 62);
         assert_eq!(code("odd words"), 1002);
@@ -72,8 +108,16 @@ mod tests {
     #[test]
     fn an_error_in_mid_answer_states_its_own_length() {
         let text = in_mid_answer("Code: 395. DB::Exception: x", "a-b");
-        let inner = text.strip_prefix("\r\n__exception__\r\nabxxxxxxxxxxxxxx\r\n").unwrap();
+        let inner = text
+            .strip_prefix("\r\n__exception__\r\nabxxxxxxxxxxxxxx\r\n")
+            .unwrap();
         let (message, tail) = inner.split_once('\n').unwrap();
-        assert_eq!(tail, format!("{} abxxxxxxxxxxxxxx\r\n__exception__\r\n", message.len() + 1));
+        assert_eq!(
+            tail,
+            format!(
+                "{} abxxxxxxxxxxxxxx\r\n__exception__\r\n",
+                message.len() + 1
+            )
+        );
     }
 }

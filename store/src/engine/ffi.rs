@@ -14,7 +14,10 @@
 //! What its users rely on, and this module upholds: a connection is used by one thread at a time and runs one
 //! statement at a time (streams borrow it mutably); every result, stream and insert is freed once, on every path; the
 //! library is never unloaded, because its threads outlive every connection.
-#![expect(unsafe_code, reason = "the engine is a C library that is loaded at run time")]
+#![expect(
+    unsafe_code,
+    reason = "the engine is a C library that is loaded at run time"
+)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -47,7 +50,9 @@ pub enum LoadError {
         source: libloading::Error,
     },
     /// The engine does not say why; its own lines on stderr do.
-    #[error("the engine refused to open its folder (in use by another process, or damaged; see the engine's messages)")]
+    #[error(
+        "the engine refused to open its folder (in use by another process, or damaged; see the engine's messages)"
+    )]
     Connect,
     /// An argument of a connection holds a NUL byte.
     #[error("engine argument `{0}` holds a NUL byte")]
@@ -137,7 +142,8 @@ impl Engine {
     pub(super) fn connect(self, arguments: &[String]) -> Result<Connection, LoadError> {
         let mut owned = vec![c"clickhouse".to_owned()];
         for argument in arguments {
-            let argument = CString::new(argument.as_str()).map_err(|_| LoadError::Argument(argument.clone()))?;
+            let argument = CString::new(argument.as_str())
+                .map_err(|_| LoadError::Argument(argument.clone()))?;
             owned.push(argument);
         }
         let mut argv: Vec<*mut c_char> = owned.iter().map(|a| a.as_ptr().cast_mut()).collect();
@@ -150,7 +156,10 @@ impl Engine {
         if unsafe { outer.as_ptr().read() }.is_null() {
             return Err(LoadError::Connect);
         }
-        Ok(Connection { api: self.api, outer })
+        Ok(Connection {
+            api: self.api,
+            outer,
+        })
     }
 }
 
@@ -176,7 +185,9 @@ impl Answer {
     /// Takes ownership of what a call returned, or its error message.
     fn new(api: &'static Api, result: Handle) -> Result<Self, String> {
         let Some(result) = NonNull::new(result) else {
-            return Err("Code: 1002. DB::Exception: the engine gave no answer (UNKNOWN_EXCEPTION)".into());
+            return Err(
+                "Code: 1002. DB::Exception: the engine gave no answer (UNKNOWN_EXCEPTION)".into(),
+            );
         };
         let answer = Self { api, result };
         // SAFETY: the result is live; its error is NULL or a C string it owns.
@@ -191,7 +202,11 @@ impl Answer {
         unsafe {
             let length = (self.api.length)(self.result.as_ptr());
             let buffer = (self.api.buffer)(self.result.as_ptr());
-            if buffer.is_null() || length == 0 { &[] } else { std::slice::from_raw_parts(buffer, length) }
+            if buffer.is_null() || length == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(buffer, length)
+            }
         }
     }
 
@@ -242,10 +257,21 @@ impl Connection {
         unsafe { self.outer.as_ptr().read() }
     }
 
-    fn start(&self, call: QueryWithParams, sql: &[u8], format: &str, params: &Params) -> Result<Answer, String> {
-        let pointers = |text: fn(&(String, String)) -> &String| -> (Vec<*const c_char>, Vec<usize>) {
-            params.iter().map(text).map(|t| (t.as_ptr().cast(), t.len())).unzip()
-        };
+    fn start(
+        &self,
+        call: QueryWithParams,
+        sql: &[u8],
+        format: &str,
+        params: &Params,
+    ) -> Result<Answer, String> {
+        let pointers =
+            |text: fn(&(String, String)) -> &String| -> (Vec<*const c_char>, Vec<usize>) {
+                params
+                    .iter()
+                    .map(text)
+                    .map(|t| (t.as_ptr().cast(), t.len()))
+                    .unzip()
+            };
         let (names, name_lengths) = pointers(|p| &p.0);
         let (values, value_lengths) = pointers(|p| &p.1);
         // SAFETY: all pointers come with their lengths and outlive the call, which copies what it keeps.
@@ -267,26 +293,52 @@ impl Connection {
     }
 
     /// Runs one statement to its end.
-    pub(super) fn query(&mut self, sql: &[u8], format: &str, params: &Params) -> Result<Answer, String> {
+    pub(super) fn query(
+        &mut self,
+        sql: &[u8],
+        format: &str,
+        params: &Params,
+    ) -> Result<Answer, String> {
         self.start(self.api.query, sql, format, params)
     }
 
     /// Starts a SELECT whose answer comes in chunks of about 65,000 rows.
-    pub(super) fn stream(&mut self, sql: &[u8], format: &str, params: &Params) -> Result<Stream<'_>, String> {
+    pub(super) fn stream(
+        &mut self,
+        sql: &[u8],
+        format: &str,
+        params: &Params,
+    ) -> Result<Stream<'_>, String> {
         let stream = self.start(self.api.stream, sql, format, params)?;
-        Ok(Stream { connection: self, stream, ended: false })
+        Ok(Stream {
+            connection: self,
+            stream,
+            ended: false,
+        })
     }
 
     /// Starts an INSERT without a FORMAT clause; its data follows in `format`.
     pub(super) fn insert(&mut self, sql: &str, format: &str) -> Result<Insert<'_>, String> {
         // SAFETY: both strings come with their lengths and outlive the call.
         let stream = unsafe {
-            (self.api.insert)(self.handle(), sql.as_ptr().cast(), sql.len(), format.as_ptr().cast(), format.len())
+            (self.api.insert)(
+                self.handle(),
+                sql.as_ptr().cast(),
+                sql.len(),
+                format.as_ptr().cast(),
+                format.len(),
+            )
         };
         let Some(stream) = NonNull::new(stream) else {
-            return Err("Code: 1002. DB::Exception: the engine opened no insert (UNKNOWN_EXCEPTION)".into());
+            return Err(
+                "Code: 1002. DB::Exception: the engine opened no insert (UNKNOWN_EXCEPTION)".into(),
+            );
         };
-        let insert = Insert { connection: self, stream, done: false };
+        let insert = Insert {
+            connection: self,
+            stream,
+            done: false,
+        };
         match insert.error() {
             Some(error) => Err(error),
             None => Ok(insert),
@@ -328,7 +380,12 @@ impl Drop for Stream<'_> {
     fn drop(&mut self) {
         if !self.ended {
             // SAFETY: connection and stream are live and belong together.
-            unsafe { (self.connection.api.cancel_stream)(self.connection.handle(), self.stream.result.as_ptr()) };
+            unsafe {
+                (self.connection.api.cancel_stream)(
+                    self.connection.handle(),
+                    self.stream.result.as_ptr(),
+                )
+            };
         }
     }
 }
@@ -350,9 +407,14 @@ impl Insert<'_> {
     /// Hands data over; may block. An error may also show only in [`Insert::finish`].
     pub(super) fn append(&mut self, data: &[u8]) -> Result<(), String> {
         // SAFETY: the stream is live, and the call copies `data`.
-        let state =
-            unsafe { (self.connection.api.append)(self.stream.as_ptr(), data.as_ptr().cast(), data.len()) };
-        if state == 0 { Ok(()) } else { Err(self.error().unwrap_or_default()) }
+        let state = unsafe {
+            (self.connection.api.append)(self.stream.as_ptr(), data.as_ptr().cast(), data.len())
+        };
+        if state == 0 {
+            Ok(())
+        } else {
+            Err(self.error().unwrap_or_default())
+        }
     }
 
     /// Commits.

@@ -31,7 +31,11 @@ pub(super) struct FrameReader<R> {
 
 impl<R: Read> FrameReader<R> {
     pub(super) fn new(inner: R) -> Self {
-        Self { inner, raw: Vec::new(), at: 0 }
+        Self {
+            inner,
+            raw: Vec::new(),
+            at: 0,
+        }
     }
 
     /// Reads the next frame; `false` at the end of the input.
@@ -40,7 +44,9 @@ impl<R: Read> FrameReader<R> {
         if !read_or_end(&mut self.inner, &mut head)? {
             return Ok(false);
         }
-        let size = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
+        let size = |at: usize| {
+            u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
+        };
         let (packed_bytes, raw_bytes) = (size(CHECKSUM + 1), size(CHECKSUM + 5));
         if packed_bytes < HEADER || packed_bytes > MAX_FRAME_BYTES || raw_bytes > MAX_FRAME_BYTES {
             return Err(io::Error::other(format!(
@@ -51,21 +57,35 @@ impl<R: Read> FrameReader<R> {
         packed[..HEADER].copy_from_slice(&head[CHECKSUM..]);
         self.inner.read_exact(&mut packed[HEADER..])?;
         if checksum(&packed) != head[..CHECKSUM] {
-            return Err(io::Error::other("checksum of a compressed frame does not match"));
+            return Err(io::Error::other(
+                "checksum of a compressed frame does not match",
+            ));
         }
         self.raw.resize(raw_bytes, 0);
         self.at = 0;
         let body = &packed[HEADER..];
         let got = match packed[0] {
-            LZ4 => lz4_flex::block::decompress_into(body, &mut self.raw).map_err(io::Error::other)?,
+            LZ4 => {
+                lz4_flex::block::decompress_into(body, &mut self.raw).map_err(io::Error::other)?
+            }
             ZSTD => zstd::bulk::decompress_to_buffer(body, &mut self.raw)?,
             NONE if body.len() == raw_bytes => {
                 self.raw.copy_from_slice(body);
                 raw_bytes
             }
-            method => return Err(io::Error::other(format!("compression method {method:#x} is not known"))),
+            method => {
+                return Err(io::Error::other(format!(
+                    "compression method {method:#x} is not known"
+                )));
+            }
         };
-        if got == raw_bytes { Ok(true) } else { Err(io::Error::other("a compressed frame has another size than it says")) }
+        if got == raw_bytes {
+            Ok(true)
+        } else {
+            Err(io::Error::other(
+                "a compressed frame has another size than it says",
+            ))
+        }
     }
 }
 
@@ -97,7 +117,9 @@ fn read_or_end(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
 }
 
 fn checksum(packed: &[u8]) -> [u8; CHECKSUM] {
-    cityhash_rs::cityhash_102_128(packed).rotate_right(64).to_le_bytes()
+    cityhash_rs::cityhash_102_128(packed)
+        .rotate_right(64)
+        .to_le_bytes()
 }
 
 /// Frames `data` with LZ4.
@@ -151,6 +173,11 @@ mod tests {
     fn a_huge_size_allocates_nothing() {
         let mut bad = frame(b"x");
         bad[CHECKSUM + 5..CHECKSUM + 9].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(unframe(&bad).unwrap_err().to_string().contains("out of bounds"));
+        assert!(
+            unframe(&bad)
+                .unwrap_err()
+                .to_string()
+                .contains("out of bounds")
+        );
     }
 }

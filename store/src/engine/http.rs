@@ -4,7 +4,8 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -14,6 +15,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::error_text::{code, complete, exception, status, tag};
@@ -50,9 +52,16 @@ async fn serve(State(face): State<Arc<Face>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     match parts.uri.path() {
         "/ping" | "/replicas_status" => return text(200, "Ok.\n"),
-        "/" if parts.method == Method::GET && parts.uri.query().is_none_or(str::is_empty) => return text(200, "Ok.\n"),
+        "/" if parts.method == Method::GET && parts.uri.query().is_none_or(str::is_empty) => {
+            return text(200, "Ok.\n");
+        }
         "/" => {}
-        _ => return text(404, "there is nothing here: queries go to /, health checks to /ping\n"),
+        _ => {
+            return text(
+                404,
+                "there is nothing here: queries go to /, health checks to /ping\n",
+            );
+        }
     }
     let mut body = Some(body);
     let mut form = Vec::new();
@@ -86,17 +95,31 @@ impl Face {
             user if user == WRITER && same(&asked.password, &self.writer_password) => false,
             user if user == READER && same(&asked.password, &self.reader_password) => true,
             user => {
-                let words = format!("{user}: Authentication failed: password is incorrect, or there is no user with such name");
+                let words = format!(
+                    "{user}: Authentication failed: password is incorrect, or there is no user with such name"
+                );
                 return Err(exception(516, "AUTHENTICATION_FAILED", &words));
             }
         };
         if reader {
             let database = asked.database.as_deref().unwrap_or_default();
             if !database.is_empty() && !self.databases.iter().any(|own| own == database) {
-                return Err(exception(497, "ACCESS_DENIED", &format!("the reader has no database `{database}`")));
+                return Err(exception(
+                    497,
+                    "ACCESS_DENIED",
+                    &format!("the reader has no database `{database}`"),
+                ));
             }
-            if let Some((name, _)) = asked.settings.iter().find(|(name, _)| !reader_may_set(name)) {
-                return Err(exception(452, "SETTING_CONSTRAINT_VIOLATION", &format!("the reader may not set `{name}`")));
+            if let Some((name, _)) = asked
+                .settings
+                .iter()
+                .find(|(name, _)| !reader_may_set(name))
+            {
+                return Err(exception(
+                    452,
+                    "SETTING_CONSTRAINT_VIOLATION",
+                    &format!("the reader may not set `{name}`"),
+                ));
             }
         }
         Ok(reader)
@@ -108,14 +131,33 @@ impl Face {
         let (head, head_known) = oneshot::channel();
         let (answer, answer_chunks) = mpsc::channel(CHUNKS);
         let progress = Arc::new(Progress::default());
-        let work = Work { asked, reader, body: chunks, head: Some(head), answer, progress: Arc::clone(&progress) };
+        let work = Work {
+            asked,
+            reader,
+            body: chunks,
+            head: Some(head),
+            answer,
+            progress: Arc::clone(&progress),
+        };
         let queue = if inserts { &self.inserts } else { &self.reads };
         if let Err(why) = submit(queue, Box::new(move |sessions| work.run(sessions))) {
-            return self.error(&query_id, &exception(202, "TOO_MANY_SIMULTANEOUS_QUERIES", why));
+            return self.error(
+                &query_id,
+                &exception(202, "TOO_MANY_SIMULTANEOUS_QUERIES", why),
+            );
         }
         // From here on a client that leaves stops its query.
-        let leaving = Leaving { stopper: self.stopper.clone(), query_id: query_id.clone(), progress, ended: false };
-        let mut answer = AnswerBody { chunks: answer_chunks, leaving };
+        let leaving = Leaving {
+            stopper: self.stopper.clone(),
+            query_id: query_id.clone(),
+            progress,
+            ended: false,
+        };
+        let mut answer = AnswerBody {
+            chunks: answer_chunks,
+            leaving,
+            ending: Ending::NotYet,
+        };
         if let Some((body, sender)) = body {
             tokio::spawn(pump(body, sender));
         }
@@ -139,7 +181,10 @@ impl Face {
             }
             Err(_) => {
                 answer.leaving.ended = true;
-                self.error(&query_id, &exception(394, "QUERY_WAS_CANCELLED", "the query was dropped"))
+                self.error(
+                    &query_id,
+                    &exception(394, "QUERY_WAS_CANCELLED", "the query was dropped"),
+                )
             }
         }
     }
@@ -149,10 +194,19 @@ impl Face {
         &self,
         asked: &Asked,
         body: Option<Body>,
-    ) -> (mpsc::Receiver<io::Result<Bytes>>, Option<(BodyStream, mpsc::Sender<io::Result<Bytes>>)>, bool) {
+    ) -> (
+        mpsc::Receiver<io::Result<Bytes>>,
+        Option<(BodyStream, mpsc::Sender<io::Result<Bytes>>)>,
+        bool,
+    ) {
         let (sender, chunks) = mpsc::channel(CHUNKS);
-        let Some(body) = body else { return (chunks, None, is_insert(asked.sql.as_bytes())) };
-        let mut body: BodyStream = Box::pin(body.into_data_stream().map(|chunk| chunk.map_err(io::Error::other)));
+        let Some(body) = body else {
+            return (chunks, None, is_insert(asked.sql.as_bytes()));
+        };
+        let mut body: BodyStream = Box::pin(
+            body.into_data_stream()
+                .map(|chunk| chunk.map_err(io::Error::other)),
+        );
         let mut inserts = is_insert(asked.sql.as_bytes());
         if asked.sql.is_empty()
             && let Some(first) = body.next().await
@@ -174,7 +228,11 @@ impl Face {
         let (words, code) = (complete(error), code(error));
         let mut response = text(status(code), &format!("{words}\n"));
         self.headers(response.headers_mut(), query_id);
-        put(response.headers_mut(), "x-clickhouse-exception-code", &code.to_string());
+        put(
+            response.headers_mut(),
+            "x-clickhouse-exception-code",
+            &code.to_string(),
+        );
         response
     }
 }
@@ -202,26 +260,69 @@ struct Leaving {
 impl Drop for Leaving {
     fn drop(&mut self) {
         if !self.ended {
-            self.stopper.stop(std::mem::take(&mut self.query_id), Arc::clone(&self.progress));
+            self.stopper.stop(
+                std::mem::take(&mut self.query_id),
+                Arc::clone(&self.progress),
+            );
         }
     }
 }
 
+/// Time for what was sent before to leave the buffers: clients find an error's words only in a chunk of their own.
+const BEFORE_LAST_WORDS: Duration = Duration::from_millis(100);
+/// Time for the words to leave the buffers before the connection breaks.
+const AFTER_LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// How far a failed answer is on its way out.
+enum Ending {
+    NotYet,
+    /// These words are sent when the time is over.
+    Words(Bytes, Pin<Box<Sleep>>),
+    /// The connection breaks when the time is over.
+    Break(Pin<Box<Sleep>>),
+}
+
 /// The answer's chunks on their way to the client.
 struct AnswerBody {
-    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    chunks: mpsc::Receiver<Result<Bytes, String>>,
     leaving: Leaving,
+    ending: Ending,
 }
 
 impl Stream for AnswerBody {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = self.chunks.poll_recv(context);
-        if matches!(next, Poll::Ready(None)) {
-            self.leaving.ended = true;
+        loop {
+            match &mut self.ending {
+                Ending::NotYet => match ready!(self.chunks.poll_recv(context)) {
+                    Some(Ok(chunk)) => return Poll::Ready(Some(Ok(chunk))),
+                    Some(Err(words)) => {
+                        self.leaving.ended = true;
+                        self.ending = Ending::Words(
+                            words.into(),
+                            Box::pin(tokio::time::sleep(BEFORE_LAST_WORDS)),
+                        );
+                    }
+                    None => {
+                        self.leaving.ended = true;
+                        return Poll::Ready(None);
+                    }
+                },
+                Ending::Words(words, pause) => {
+                    ready!(pause.as_mut().poll(context));
+                    let words = std::mem::take(words);
+                    self.ending = Ending::Break(Box::pin(tokio::time::sleep(AFTER_LAST_WORDS)));
+                    return Poll::Ready(Some(Ok(words)));
+                }
+                Ending::Break(pause) => {
+                    ready!(pause.as_mut().poll(context));
+                    return Poll::Ready(Some(Err(io::Error::other(
+                        "the query failed in mid-answer",
+                    ))));
+                }
+            }
         }
-        next
     }
 }
 
@@ -248,24 +349,38 @@ fn reader_may_set(name: &str) -> bool {
 
 /// Compares two secrets without telling by time how much of them is equal.
 fn same(a: &str, b: &str) -> bool {
-    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |all, (x, y)| all | (x ^ y)) == 0
+    a.len() == b.len()
+        && a.bytes()
+            .zip(b.bytes())
+            .fold(0, |all, (x, y)| all | (x ^ y))
+            == 0
 }
 
 fn is_insert(text: &[u8]) -> bool {
-    crate::sql::Lexer::new(text).next().is_some_and(|token| token.is("INSERT"))
+    crate::sql::Lexer::new(text)
+        .next()
+        .is_some_and(|token| token.is("INSERT"))
 }
 
 /// 128 random bits as text, from the standard library's per-process random keys.
 pub(super) fn random_text() -> String {
     use std::hash::{BuildHasher, RandomState};
-    format!("{:016x}{:016x}", RandomState::new().hash_one(0), RandomState::new().hash_one(1))
+    format!(
+        "{:016x}{:016x}",
+        RandomState::new().hash_one(0),
+        RandomState::new().hash_one(1)
+    )
 }
 
 fn content_type(format: &str) -> &'static str {
     match format.to_ascii_lowercase().as_str() {
         "json" | "jsoncompact" | "jsonstrings" => "application/json; charset=UTF-8",
-        "jsoneachrow" | "jsoncompacteachrow" | "jsonlines" | "ndjson" => "application/x-ndjson; charset=UTF-8",
-        "tabseparated" | "tsv" | "tabseparatedwithnames" | "tsvwithnames" => "text/tab-separated-values; charset=UTF-8",
+        "jsoneachrow" | "jsoncompacteachrow" | "jsonlines" | "ndjson" => {
+            "application/x-ndjson; charset=UTF-8"
+        }
+        "tabseparated" | "tsv" | "tabseparatedwithnames" | "tsvwithnames" => {
+            "text/tab-separated-values; charset=UTF-8"
+        }
         "csv" => "text/csv; charset=UTF-8; header=absent",
         "csvwithnames" => "text/csv; charset=UTF-8; header=present",
         "pretty" | "prettycompact" | "vertical" | "values" => "text/plain; charset=UTF-8",
@@ -282,7 +397,12 @@ fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
 
 fn text(status: u16, words: &str) -> Response {
     let mut response = Response::new(Body::from(words.to_owned()));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    put(response.headers_mut(), "content-type", "text/plain; charset=UTF-8");
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    put(
+        response.headers_mut(),
+        "content-type",
+        "text/plain; charset=UTF-8",
+    );
     response
 }

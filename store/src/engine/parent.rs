@@ -89,12 +89,22 @@ impl Child {
             .spawn(move || mind(command, started, &ended, &heard))
             .map_err(StoreError::io("start a thread"))?;
         let program = options.program.display();
-        let lost = |_| StoreError::NotReady { status: "its thread is gone".into(), last_words: String::new() };
-        let started = starting.await.map_err(lost)?.map_err(StoreError::io(format!("start {program}")))?;
+        let lost = |_| StoreError::NotReady {
+            status: "its thread is gone".into(),
+            last_words: String::new(),
+        };
+        let started = starting
+            .await
+            .map_err(lost)?
+            .map_err(StoreError::io(format!("start {program}")))?;
 
         let not_ready = |status: String| {
             let words = words.lock().unwrap_or_else(PoisonError::into_inner);
-            let last_words = words.iter().map(String::as_str).collect::<Vec<_>>().join(" | ");
+            let last_words = words
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(" | ");
             StoreError::NotReady { status, last_words }
         };
         let port = tokio::select! {
@@ -133,7 +143,9 @@ impl Child {
     /// Waits for the process's end and says how it ended.
     pub async fn exited(&mut self) -> String {
         let end = self.status.wait_for(Option::is_some).await;
-        end.ok().and_then(|status| status.clone()).unwrap_or_default()
+        end.ok()
+            .and_then(|status| status.clone())
+            .unwrap_or_default()
     }
 
     /// Asks the process to end, waits at most `grace`, then kills it. `true` if it ended by itself.
@@ -172,19 +184,29 @@ fn mind(
     };
     let (announce, ready) = oneshot::channel();
     let listeners = [
-        child.stdout.take().map(|out| listen(out, Some(announce), words)),
+        child
+            .stdout
+            .take()
+            .map(|out| listen(out, Some(announce), words)),
         child.stderr.take().map(|err| listen(err, None, words)),
     ];
     let pid = child.id();
-    match Pid::from_raw(pid.cast_signed()).map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty())) {
+    match Pid::from_raw(pid.cast_signed())
+        .map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
+    {
         Some(Ok(pidfd)) => drop(started.send(Ok(Started { pid, pidfd, ready }))),
         failed => {
             let _ = child.kill();
-            let error = failed.and_then(Result::err).map_or(std::io::ErrorKind::NotFound.into(), Into::into);
+            let error = failed
+                .and_then(Result::err)
+                .map_or(std::io::ErrorKind::NotFound.into(), Into::into);
             let _ = started.send(Err(error));
         }
     }
-    let status = child.wait().map_or_else(|error| error.to_string(), |status: ExitStatus| status.to_string());
+    let status = child.wait().map_or_else(
+        |error| error.to_string(),
+        |status: ExitStatus| status.to_string(),
+    );
     for listener in listeners.into_iter().flatten() {
         let _ = listener.join();
     }
@@ -199,7 +221,11 @@ fn listen(
 ) -> thread::JoinHandle<()> {
     let words = Arc::clone(words);
     thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok).filter(|line| !line.trim().is_empty()) {
+        for line in BufReader::new(stream)
+            .lines()
+            .map_while(Result::ok)
+            .filter(|line| !line.trim().is_empty())
+        {
             if let Some(port) = line.strip_prefix(READY).and_then(|port| port.parse().ok())
                 && let Some(announce) = announce.take()
             {
@@ -221,5 +247,7 @@ fn secret() -> Result<String, StoreError> {
     let mut bytes = [0; 16];
     let random = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     random.map_err(StoreError::io("read /dev/urandom"))?;
-    Ok(bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
+    Ok(bytes
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
 }

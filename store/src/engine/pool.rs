@@ -30,7 +30,9 @@ pub(super) struct Sessions {
 
 impl Sessions {
     pub(super) fn open(&self) -> Result<Connection, String> {
-        self.engine.connect(&self.arguments).map_err(|error| error.to_string())
+        self.engine
+            .connect(&self.arguments)
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -67,20 +69,30 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn start(name: &str, threads: usize, queue: usize, sessions: &Sessions) -> io::Result<Self> {
+    pub(super) fn start(
+        name: &str,
+        threads: usize,
+        queue: usize,
+        sessions: &Sessions,
+    ) -> io::Result<Self> {
         let (sender, jobs) = sync_channel::<Job>(queue);
         let jobs = Arc::new(Mutex::new(jobs));
         let mut handles = Vec::new();
         for number in 0..threads.max(1) {
             let (jobs, sessions) = (Arc::clone(&jobs), sessions.clone());
-            let thread = std::thread::Builder::new().name(format!("{name}-{number}")).stack_size(STACK_BYTES);
+            let thread = std::thread::Builder::new()
+                .name(format!("{name}-{number}"))
+                .stack_size(STACK_BYTES);
             handles.push(thread.spawn(move || {
                 while let Some(job) = next(&jobs) {
                     job(&sessions);
                 }
             })?);
         }
-        Ok(Self { queue: sender, threads: handles })
+        Ok(Self {
+            queue: sender,
+            threads: handles,
+        })
     }
 
     /// Where jobs go in.
@@ -98,7 +110,10 @@ impl Pool {
 }
 
 fn next(jobs: &Mutex<Receiver<Job>>) -> Option<Job> {
-    jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    jobs.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .recv()
+        .ok()
 }
 
 /// A job, or why it is not taken.
@@ -127,7 +142,9 @@ impl Stopper {
     pub(super) fn start(sessions: &Sessions) -> io::Result<(Self, JoinHandle<()>)> {
         let (queue, stops) = sync_channel(STOP_QUEUE);
         let sessions = sessions.clone();
-        let thread = std::thread::Builder::new().name("stopper".into()).stack_size(STACK_BYTES);
+        let thread = std::thread::Builder::new()
+            .name("stopper".into())
+            .stack_size(STACK_BYTES);
         let thread = thread.spawn(move || stop_all(&sessions, &stops))?;
         Ok((Self { queue }, thread))
     }
@@ -136,7 +153,11 @@ impl Stopper {
     pub(super) fn stop(&self, query_id: String, progress: Arc<Progress>) {
         progress.cancelled.store(true, Ordering::Relaxed);
         // A full queue means hundreds are being stopped; this one ends at its next write to the closed stream.
-        let _ = self.queue.try_send(Stop { query_id, progress, attempts: 0 });
+        let _ = self.queue.try_send(Stop {
+            query_id,
+            progress,
+            attempts: 0,
+        });
     }
 }
 
@@ -157,7 +178,13 @@ fn stop_all(sessions: &Sessions, stops: &Receiver<Stop>) {
         for stop in &mut open {
             stop.attempts += 1;
             if !stop.progress.is_finished() {
-                kill(sessions, &format!("Settings['log_comment'] = {}", quote(&comment(&stop.query_id))));
+                kill(
+                    sessions,
+                    &format!(
+                        "Settings['log_comment'] = {}",
+                        quote(&comment(&stop.query_id))
+                    ),
+                );
             }
         }
         open.retain(|stop| !stop.progress.is_finished() && stop.attempts < STOP_ATTEMPTS);
@@ -167,7 +194,9 @@ fn stop_all(sessions: &Sessions, stops: &Receiver<Stop>) {
 /// Stops the queries that `condition` selects.
 pub(super) fn kill(sessions: &Sessions, condition: &str) {
     let sql = format!("KILL QUERY WHERE {condition} ASYNC");
-    let killed = sessions.open().and_then(|mut session| session.query(sql.as_bytes(), "Null", &[]).map(drop));
+    let killed = sessions
+        .open()
+        .and_then(|mut session| session.query(sql.as_bytes(), "Null", &[]).map(drop));
     if let Err(error) = killed {
         tracing::warn!(error, "could not stop a query whose client left");
     }

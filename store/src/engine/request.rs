@@ -60,14 +60,22 @@ impl Asked {
             format: header("x-clickhouse-format").map(str::to_owned),
             user: header("x-clickhouse-user").unwrap_or_default().to_owned(),
             password: header("x-clickhouse-key").unwrap_or_default().to_owned(),
-            body_encoding: header("content-encoding").unwrap_or_default().to_ascii_lowercase(),
+            body_encoding: header("content-encoding")
+                .unwrap_or_default()
+                .to_ascii_lowercase(),
             ..Self::default()
         };
         if let Some((user, password)) = header("authorization").and_then(basic) {
             (asked.user, asked.password) = (user, password);
         }
-        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| exception(36, "BAD_ARGUMENTS", &format!("the URL's parameters cannot be read: {error}")))?;
+        let pairs =
+            axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|error| {
+                exception(
+                    36,
+                    "BAD_ARGUMENTS",
+                    &format!("the URL's parameters cannot be read: {error}"),
+                )
+            })?;
         let mut http_compression = None;
         for (name, value) in pairs.0.into_iter().chain(form) {
             let on = value == "1" || value == "true";
@@ -91,14 +99,24 @@ impl Asked {
                 },
             }
         }
-        let plain = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let plain = |name: &str| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
         if let Some((name, _)) = asked.settings.iter().find(|(name, _)| !plain(name)) {
-            return Err(exception(115, "UNKNOWN_SETTING", &format!("Unknown setting '{name}'")));
+            return Err(exception(
+                115,
+                "UNKNOWN_SETTING",
+                &format!("Unknown setting '{name}'"),
+            ));
         }
         let accepted = header("accept-encoding").unwrap_or_default();
         let wanted = http_compression.unwrap_or_else(|| ANSWER_ENCODINGS.contains(&accepted));
         if wanted && !asked.compress {
-            let has = |name: &str| accepted.split(',').any(|one| one.split(';').next().unwrap_or_default().trim() == name);
+            let has = |name: &str| {
+                accepted
+                    .split(',')
+                    .any(|one| one.split(';').next().unwrap_or_default().trim() == name)
+            };
             asked.answer_encoding = ANSWER_ENCODINGS.iter().copied().find(|name| has(name));
         }
         Ok(asked)
@@ -107,16 +125,24 @@ impl Asked {
 
 /// User and password of an `Authorization: Basic` header.
 fn basic(value: &str) -> Option<(String, String)> {
-    let decoded = base64::engine::general_purpose::STANDARD.decode(value.strip_prefix("Basic ")?).ok()?;
+    let decoded = base64::engine::general_purpose::STANDARD
+        .decode(value.strip_prefix("Basic ")?)
+        .ok()?;
     let text = String::from_utf8(decoded).ok()?;
-    text.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
+    text.split_once(':')
+        .map(|(user, password)| (user.to_owned(), password.to_owned()))
 }
 
 /// The boundary of a `multipart/form-data` body, from its content type.
 pub(super) fn boundary(headers: &HeaderMap) -> Option<String> {
     let value = headers.get("content-type")?.to_str().ok()?;
     let rest = value.strip_prefix("multipart/form-data")?;
-    let boundary = rest.split("boundary=").nth(1)?.split(';').next()?.trim_matches('"');
+    let boundary = rest
+        .split("boundary=")
+        .nth(1)?
+        .split(';')
+        .next()?
+        .trim_matches('"');
     (!boundary.is_empty()).then(|| boundary.to_owned())
 }
 
@@ -125,9 +151,20 @@ pub(super) fn form_fields(body: &[u8], boundary: &str) -> Vec<(String, String)> 
     let body = String::from_utf8_lossy(body);
     let mut fields = Vec::new();
     for part in body.split(&format!("--{boundary}")) {
-        let Some((head, value)) = part.split_once("\r\n\r\n") else { continue };
-        let Some(name) = head.split("name=\"").nth(1).and_then(|rest| rest.split('"').next()) else { continue };
-        fields.push((name.to_owned(), value.strip_suffix("\r\n").unwrap_or(value).to_owned()));
+        let Some((head, value)) = part.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let Some(name) = head
+            .split("name=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+        else {
+            continue;
+        };
+        fields.push((
+            name.to_owned(),
+            value.strip_suffix("\r\n").unwrap_or(value).to_owned(),
+        ));
     }
     fields
 }
@@ -137,14 +174,24 @@ mod tests {
     use super::*;
 
     fn read(uri: &str, headers: &[(&'static str, &str)]) -> Result<Asked, String> {
-        let headers = headers.iter().map(|(n, v)| (n.parse().unwrap(), v.parse().unwrap())).collect();
+        let headers = headers
+            .iter()
+            .map(|(n, v)| (n.parse().unwrap(), v.parse().unwrap()))
+            .collect();
         Asked::read(&Method::GET, &uri.parse().unwrap(), &headers, Vec::new())
     }
 
     #[test]
     fn reserved_names_are_taken_out_and_the_rest_are_settings() {
-        let asked = read("/?query=SELECT+1&database=d&param_x=a%27b&max_threads=1&session_id=7&log_comment=z", &[]).unwrap();
-        assert_eq!((asked.sql.as_str(), asked.database.as_deref()), ("SELECT 1", Some("d")));
+        let asked = read(
+            "/?query=SELECT+1&database=d&param_x=a%27b&max_threads=1&session_id=7&log_comment=z",
+            &[],
+        )
+        .unwrap();
+        assert_eq!(
+            (asked.sql.as_str(), asked.database.as_deref()),
+            ("SELECT 1", Some("d"))
+        );
         assert_eq!(asked.params, [("x".to_owned(), "a'b".to_owned())]);
         assert_eq!(asked.settings, [("max_threads".to_owned(), "1".to_owned())]);
         assert!(asked.read_only);
@@ -160,24 +207,42 @@ mod tests {
     fn credentials_come_in_three_ways() {
         let who = |asked: Asked| (asked.user, asked.password);
         let expected = ("me".to_owned(), "p:w".to_owned());
-        assert_eq!(who(read("/", &[("authorization", "Basic bWU6cDp3")]).unwrap()), expected);
-        assert_eq!(who(read("/", &[("x-clickhouse-user", "me"), ("x-clickhouse-key", "p:w")]).unwrap()), expected);
+        assert_eq!(
+            who(read("/", &[("authorization", "Basic bWU6cDp3")]).unwrap()),
+            expected
+        );
+        assert_eq!(
+            who(read(
+                "/",
+                &[("x-clickhouse-user", "me"), ("x-clickhouse-key", "p:w")]
+            )
+            .unwrap()),
+            expected
+        );
         assert_eq!(who(read("/?user=me&password=p:w", &[]).unwrap()), expected);
     }
 
     #[test]
     fn answers_are_packed_only_when_asked() {
-        let encoding = |uri: &str, accept: &str| read(uri, &[("accept-encoding", accept)]).unwrap().answer_encoding;
+        let encoding = |uri: &str, accept: &str| {
+            read(uri, &[("accept-encoding", accept)])
+                .unwrap()
+                .answer_encoding
+        };
         assert_eq!(encoding("/", "lz4"), Some("lz4"));
         assert_eq!(encoding("/", "gzip, deflate, zstd"), None);
-        assert_eq!(encoding("/?enable_http_compression=1", "gzip, zstd;q=1"), Some("zstd"));
+        assert_eq!(
+            encoding("/?enable_http_compression=1", "gzip, zstd;q=1"),
+            Some("zstd")
+        );
         assert_eq!(encoding("/?enable_http_compression=0", "lz4"), None);
     }
 
     #[test]
     fn multipart_fields_are_read_with_their_line_ends() {
         let body = "--B\r\nContent-Disposition: form-data; name=\"param_x\"\r\n\r\na\r\nb\r\n--B\r\nContent-Disposition: form-data; name=\"query\"\r\n\r\nSELECT 1\r\n--B--\r\n";
-        let expected = [("param_x", "a\r\nb"), ("query", "SELECT 1")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let expected = [("param_x", "a\r\nb"), ("query", "SELECT 1")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()));
         assert_eq!(form_fields(body.as_bytes(), "B"), expected);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
@@ -20,13 +20,21 @@ const READ_BYTES: usize = 256 << 10;
 /// A statement with everything in its text (VALUES, long IN lists) may be this long; the data of an
 /// `INSERT … FORMAT` is not counted.
 const MAX_TEXT_BYTES: usize = 64 << 20;
-/// Time for an error in mid-answer to leave the buffers before the connection breaks.
-const LAST_WORDS: Duration = Duration::from_millis(20);
-
 /// Formats whose chunks, put one behind the other, are one document.
 const STREAMED: &[&str] = &[
-    "csv", "jsoncompacteachrow", "jsoneachrow", "jsonlines", "jsonstringseachrow", "lineasstring", "native", "ndjson",
-    "rowbinary", "tabseparated", "tabseparatedraw", "tsv", "tsvraw",
+    "csv",
+    "jsoncompacteachrow",
+    "jsoneachrow",
+    "jsonlines",
+    "jsonstringseachrow",
+    "lineasstring",
+    "native",
+    "ndjson",
+    "rowbinary",
+    "tabseparated",
+    "tabseparatedraw",
+    "tsv",
+    "tsvraw",
 ];
 
 /// The same, once the names and types at the head of later chunks are cut off.
@@ -47,7 +55,8 @@ pub(super) struct Work {
     pub(super) reader: bool,
     pub(super) body: mpsc::Receiver<io::Result<Bytes>>,
     pub(super) head: Option<oneshot::Sender<Result<Head, String>>>,
-    pub(super) answer: mpsc::Sender<io::Result<Bytes>>,
+    /// Chunks of the answer, or the last words of one that fails.
+    pub(super) answer: mpsc::Sender<Result<Bytes, String>>,
     pub(super) progress: Arc<Progress>,
 }
 
@@ -65,14 +74,12 @@ impl Work {
         self.progress.finish();
     }
 
-    /// Ends an answer that has begun with the error's words.
+    /// Ends an answer that has begun; the error's words are sent before the connection breaks.
     fn break_off(&self, error: &str) {
-        let words = in_mid_answer(error, &self.asked.query_id);
         // A client that left needs no words.
-        if self.answer.blocking_send(Ok(words.into())).is_ok() {
-            std::thread::sleep(LAST_WORDS);
-            let _ = self.answer.blocking_send(Err(io::Error::other("the query failed in mid-answer")));
-        }
+        let _ = self
+            .answer
+            .blocking_send(Err(in_mid_answer(error, &self.asked.query_id)));
     }
 
     fn answer(&mut self, sessions: &Sessions) -> Result<(), String> {
@@ -83,21 +90,49 @@ impl Work {
         let mut text = std::mem::take(&mut self.asked.sql).into_bytes();
         let scan = read_text(&mut text, &mut body)?;
         if self.reader {
-            crate::guard::check_bytes(&text).map_err(|refusal| exception(497, "ACCESS_DENIED", &refusal.to_string()))?;
+            crate::guard::check_bytes(&text)
+                .map_err(|refusal| exception(497, "ACCESS_DENIED", &refusal.to_string()))?;
         }
         let mut session = self.session(sessions)?;
-        if let Scan::InsertFormat { statement, format, data } = scan {
-            return self.insert(&mut session, &text[..statement], &format, &text[data..], &mut body, began);
-        }
-        let tail = sql::tail(&text);
+        let statement = if let Scan::InsertFormat { statement, .. } = scan {
+            &text[..statement]
+        } else {
+            &text
+        };
+        let tail = sql::tail(statement);
         if let Some(clause) = tail.file_clause {
-            return Err(exception(62, "SYNTAX_ERROR", &format!("{clause} is not allowed here")));
+            return Err(exception(
+                62,
+                "SYNTAX_ERROR",
+                &format!("{clause} is not allowed here"),
+            ));
+        }
+        if let Scan::InsertFormat {
+            statement,
+            format,
+            data,
+        } = scan
+        {
+            return self.insert(
+                &mut session,
+                &text[..statement],
+                &format,
+                &text[data..],
+                &mut body,
+                began,
+            );
         }
         if tail.second_statement && scan != Scan::InsertOther {
-            return Err(exception(62, "SYNTAX_ERROR", "Syntax error (Multi-statements are not allowed)"));
+            return Err(exception(
+                62,
+                "SYNTAX_ERROR",
+                "Syntax error (Multi-statements are not allowed)",
+            ));
         }
         let asked_format = tail.format.filter(|_| scan != Scan::InsertOther);
-        let format = asked_format.or_else(|| self.asked.format.clone()).unwrap_or_else(|| "TabSeparated".to_owned());
+        let format = asked_format
+            .or_else(|| self.asked.format.clone())
+            .unwrap_or_else(|| "TabSeparated".to_owned());
         let lower = format.to_ascii_lowercase();
         let streamed = STREAMED.contains(&lower.as_str()) || lower == STREAMED_WITH_HEAD;
         if scan == Scan::Select && !self.asked.wait_end && streamed {
@@ -115,16 +150,35 @@ impl Work {
             (Some(role), false) if role == READER_ROLE => READER_ROLE,
             (None, false) => WRITER_ROLE,
             (Some(role), false) => {
-                return Err(exception(511, "UNKNOWN_ROLE", &format!("There is no role `{role}`")));
+                return Err(exception(
+                    511,
+                    "UNKNOWN_ROLE",
+                    &format!("There is no role `{role}`"),
+                ));
             }
         };
-        if let Some(database) = self.asked.database.as_deref().filter(|name| !name.is_empty() && *name != "default") {
-            run(format!("USE `{}`", database.replace('\\', "\\\\").replace('`', "\\`")))?;
+        if let Some(database) = self
+            .asked
+            .database
+            .as_deref()
+            .filter(|name| !name.is_empty() && *name != "default")
+        {
+            run(format!(
+                "USE `{}`",
+                database.replace('\\', "\\\\").replace('`', "\\`")
+            ))?;
         }
         let mut settings = vec!["implicit_select = 0".to_owned()];
-        let own = self.asked.settings.iter().filter(|(name, _)| !(self.reader && name == "readonly"));
+        let own = self
+            .asked
+            .settings
+            .iter()
+            .filter(|(name, _)| !(self.reader && name == "readonly"));
         settings.extend(own.map(|(name, value)| format!("{name} = {}", quote(value))));
-        settings.push(format!("log_comment = {}", quote(&comment(&self.asked.query_id))));
+        settings.push(format!(
+            "log_comment = {}",
+            quote(&comment(&self.asked.query_id))
+        ));
         if self.reader {
             settings.push("readonly = 1".to_owned());
         } else if self.asked.read_only {
@@ -136,13 +190,17 @@ impl Work {
     }
 
     fn begin(&mut self, format: &str, answer: Option<&Answer>, began: Instant) {
-        let [read_rows, read_bytes, written_rows, written_bytes] = answer.map(Answer::progress).unwrap_or_default();
+        let [read_rows, read_bytes, written_rows, written_bytes] =
+            answer.map(Answer::progress).unwrap_or_default();
         let summary = format!(
             r#"{{"read_rows":"{read_rows}","read_bytes":"{read_bytes}","written_rows":"{written_rows}","written_bytes":"{written_bytes}","total_rows_to_read":"0","result_rows":"{written_rows}","result_bytes":"0","elapsed_ns":"{}"}}"#,
             began.elapsed().as_nanos()
         );
         if let Some(head) = self.head.take() {
-            let _ = head.send(Ok(Head { format: format.to_owned(), summary }));
+            let _ = head.send(Ok(Head {
+                format: format.to_owned(),
+                summary,
+            }));
         }
     }
 
@@ -170,7 +228,11 @@ impl Work {
         let statement = std::str::from_utf8(statement)
             .map_err(|_| exception(62, "SYNTAX_ERROR", "the statement is not UTF-8"))?;
         let mut insert = session.insert(statement, format)?;
-        let mut taken = if first.is_empty() { Ok(()) } else { insert.append(first) };
+        let mut taken = if first.is_empty() {
+            Ok(())
+        } else {
+            insert.append(first)
+        };
         let mut buffer = vec![0; READ_BYTES];
         while taken.is_ok() {
             match body.read(&mut buffer).map_err(cannot_read)? {
@@ -188,7 +250,13 @@ impl Work {
     }
 
     /// A SELECT whose chunks go out as they come.
-    fn stream(&mut self, session: &mut Connection, text: &[u8], format: &str, began: Instant) -> Result<(), String> {
+    fn stream(
+        &mut self,
+        session: &mut Connection,
+        text: &[u8],
+        format: &str,
+        began: Instant,
+    ) -> Result<(), String> {
         let with_head = format.eq_ignore_ascii_case(STREAMED_WITH_HEAD);
         let params = std::mem::take(&mut self.asked.params);
         let mut packer = self.packer()?;
@@ -219,7 +287,13 @@ impl Work {
     }
 
     /// Any statement, answered when all of its answer is known.
-    fn whole(&mut self, session: &mut Connection, text: &[u8], format: &str, began: Instant) -> Result<(), String> {
+    fn whole(
+        &mut self,
+        session: &mut Connection,
+        text: &[u8],
+        format: &str,
+        began: Instant,
+    ) -> Result<(), String> {
         let params = std::mem::take(&mut self.asked.params);
         let mut packer = self.packer()?;
         let answer = session.query(text, format, &params)?;
@@ -230,7 +304,11 @@ impl Work {
 }
 
 fn cannot_read(error: io::Error) -> String {
-    exception(33, "CANNOT_READ_ALL_DATA", &format!("the request's body cannot be read: {error}"))
+    exception(
+        33,
+        "CANNOT_READ_ALL_DATA",
+        &format!("the request's body cannot be read: {error}"),
+    )
 }
 
 /// Reads the body until the statement is known: all of it, unless it is an `INSERT … FORMAT`, whose data stays.
@@ -254,7 +332,9 @@ fn read_text(text: &mut Vec<u8>, body: &mut impl Read) -> Result<Scan, String> {
             }
         }
         if text.len() > MAX_TEXT_BYTES {
-            let words = format!("the statement is longer than {MAX_TEXT_BYTES} bytes; send rows as INSERT … FORMAT");
+            let words = format!(
+                "the statement is longer than {MAX_TEXT_BYTES} bytes; send rows as INSERT … FORMAT"
+            );
             return Err(exception(62, "SYNTAX_ERROR", &words));
         }
     }

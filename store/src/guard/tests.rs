@@ -10,7 +10,11 @@ fn allowed(sql: &str) {
 fn refused(sql: &str, token: &str) {
     let refusal = check(sql).expect_err(sql);
     assert_eq!(refusal.token, token, "{sql}: {refusal}");
-    assert!(sql[refusal.at..].starts_with(token), "{sql}: place {}", refusal.at);
+    assert!(
+        sql[refusal.at..].starts_with(token),
+        "{sql}: place {}",
+        refusal.at
+    );
 }
 
 #[test]
@@ -73,9 +77,18 @@ fn table_functions_are_refused_wherever_a_table_can_stand() {
     refused("SELECT * FROM \"remote\"('h', 'd', 't')", "\"remote\"");
     refused("SELECT * FROM numbers(1), remote('h', 'd', 't')", "remote");
     refused("SELECT * FROM t JOIN s3('x') USING a", "s3");
-    refused("SELECT * FROM t JOIN (SELECT * FROM mysql('x')) USING a", "mysql");
-    refused("SELECT 1 WHERE 1 IN (SELECT a FROM merge('d', '.*'))", "merge");
-    refused("WITH t AS (FROM executable('x', TSV, 'a Int8') SELECT a) SELECT * FROM t", "executable");
+    refused(
+        "SELECT * FROM t JOIN (SELECT * FROM mysql('x')) USING a",
+        "mysql",
+    );
+    refused(
+        "SELECT 1 WHERE 1 IN (SELECT a FROM merge('d', '.*'))",
+        "merge",
+    );
+    refused(
+        "WITH t AS (FROM executable('x', TSV, 'a Int8') SELECT a) SELECT * FROM t",
+        "executable",
+    );
     refused("DESCRIBE TABLE file('/etc/passwd')", "file");
     refused("DESC url('x')", "url");
     refused("EXPLAIN SELECT * FROM dictionary('d')", "dictionary");
@@ -84,6 +97,7 @@ fn table_functions_are_refused_wherever_a_table_can_stand() {
     refused("SELECT * FROM view(SELECT 1)", "view");
     refused("SELECT * FROM 'data.csv'", "'data.csv'");
     refused("SELECT * FROM `/etc/passwd`", "`/etc/passwd`");
+    refused("SELECT * FROM default.`/etc/passwd`", "`/etc/passwd`");
 }
 
 #[test]
@@ -91,7 +105,10 @@ fn functions_that_read_files_are_refused_by_name() {
     refused("SELECT file('/etc/passwd')", "file");
     refused("SELECT `file`('/etc/passwd')", "`file`");
     refused("SELECT arrayMap(file, ['/etc/passwd'])", "file");
-    refused("SELECT * APPLY file FROM (SELECT '/etc/passwd' AS a)", "file");
+    refused(
+        "SELECT * APPLY file FROM (SELECT '/etc/passwd' AS a)",
+        "file",
+    );
     refused("SELECT `fi\\x6ce`('/etc/passwd')", "`fi\\x6ce`");
     refused("SELECT catboostEvaluate('/m', 1)", "catboostEvaluate");
     refused("SELECT AIGenerate('x')", "AIGenerate");
@@ -103,9 +120,15 @@ fn system_tables_are_refused_unless_named() {
     refused("SELECT * FROM system.processes", "processes");
     refused("SELECT * FROM system . /* */ parts", "parts");
     refused("SELECT * FROM `system`.\"users\"", "\"users\"");
-    refused("SELECT * FROM SYSTEM.settings_profiles", "settings_profiles");
+    refused(
+        "SELECT * FROM SYSTEM.settings_profiles",
+        "settings_profiles",
+    );
     refused("SELECT 1 IN system.query_log", "query_log");
-    refused("SELECT * FROM INFORMATION_SCHEMA.tables", "INFORMATION_SCHEMA");
+    refused(
+        "SELECT * FROM INFORMATION_SCHEMA.tables",
+        "INFORMATION_SCHEMA",
+    );
     refused("SELECT * FROM {t:Identifier}", "Identifier");
 }
 
@@ -126,6 +149,11 @@ fn what_two_lexers_could_read_differently_is_refused() {
 fn depth_and_length_are_bounded() {
     let deep = format!("SELECT {}1{}", "(".repeat(600), ")".repeat(600));
     assert!(check(&deep).unwrap_err().why.contains("too deep"));
-    assert!(check(&format!("SELECT '{}'", "x".repeat(MAX_BYTES))).unwrap_err().why.contains("256 KiB"));
+    assert!(
+        check(&format!("SELECT '{}'", "x".repeat(MAX_BYTES)))
+            .unwrap_err()
+            .why
+            .contains("256 KiB")
+    );
     refused("SELECT 1)", ")");
 }

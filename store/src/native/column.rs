@@ -270,8 +270,10 @@ pub trait NamedCodes: Copy + std::fmt::Debug {
 
     /// The column's type, `Enum8('a' = 0, …)`.
     fn stored_type() -> String {
-        let codes: Vec<String> =
-            Self::stored_codes().into_iter().map(|(code, name)| format!("'{name}' = {code}")).collect();
+        let codes: Vec<String> = Self::stored_codes()
+            .into_iter()
+            .map(|(code, name)| format!("'{name}' = {code}"))
+            .collect();
         format!("Enum8({})", codes.join(", "))
     }
 }
@@ -285,7 +287,10 @@ pub struct Code<T> {
 
 impl<T> Default for Code<T> {
     fn default() -> Self {
-        Self { codes: Vec::new(), kind: PhantomData }
+        Self {
+            codes: Vec::new(),
+            kind: PhantomData,
+        }
     }
 }
 
@@ -307,7 +312,12 @@ impl<T: NamedCodes> Column for Code<T> {
 }
 
 /// Writes a block of `rows` rows; `columns` writes `count` columns.
-pub fn write_block(count: usize, rows: usize, bytes: usize, columns: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+pub fn write_block(
+    count: usize,
+    rows: usize,
+    bytes: usize,
+    columns: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
     /// Names, types and dictionaries' heads, about.
     const HEAD_BYTES: usize = 128;
     let mut out = Vec::with_capacity(bytes + count * HEAD_BYTES);

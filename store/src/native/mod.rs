@@ -18,7 +18,8 @@ mod column;
 mod walk;
 
 pub use column::{
-    ArrayOfStrings, ArrayOfU64, Code, Column, Named, NamedCodes, Seconds, Strings, TimeNs, write_block,
+    ArrayOfStrings, ArrayOfU64, Code, Column, Named, NamedCodes, Seconds, Strings, TimeNs,
+    write_block,
 };
 pub use walk::{BlockView, ColumnView, Constant, append_constants, walk};
 

@@ -39,7 +39,10 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn take(&mut self, bytes: usize, what: &'static str) -> Result<&'a [u8], NativeError> {
-        let (head, rest) = self.rest.split_at_checked(bytes).ok_or(NativeError::Truncated(what))?;
+        let (head, rest) = self
+            .rest
+            .split_at_checked(bytes)
+            .ok_or(NativeError::Truncated(what))?;
         self.rest = rest;
         Ok(head)
     }
@@ -62,12 +65,15 @@ impl<'a> Cursor<'a> {
 
     fn text(&mut self) -> Result<&'a str, NativeError> {
         let len = self.length("a column's name or type")?;
-        std::str::from_utf8(self.take(len, "a column's name or type")?).map_err(|_| NativeError::NotText)
+        std::str::from_utf8(self.take(len, "a column's name or type")?)
+            .map_err(|_| NativeError::NotText)
     }
 
     fn word(&mut self, what: &'static str) -> Result<u64, NativeError> {
         let bytes = self.take(8, what)?;
-        Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| NativeError::Truncated(what))?))
+        Ok(u64::from_le_bytes(
+            bytes.try_into().map_err(|_| NativeError::Truncated(what))?,
+        ))
     }
 
     fn strings(&mut self, count: u64) -> Result<(), NativeError> {
@@ -79,8 +85,11 @@ impl<'a> Cursor<'a> {
     }
 
     fn fixed(&mut self, count: u64, width: u64) -> Result<(), NativeError> {
-        let bytes = count.checked_mul(width).and_then(|bytes| usize::try_from(bytes).ok());
-        self.take(bytes.ok_or(NativeError::Truncated("a column"))?, "a column").map(drop)
+        let bytes = count
+            .checked_mul(width)
+            .and_then(|bytes| usize::try_from(bytes).ok());
+        self.take(bytes.ok_or(NativeError::Truncated("a column"))?, "a column")
+            .map(drop)
     }
 
     /// Moves over the data of a column of `kind`.
@@ -88,7 +97,10 @@ impl<'a> Cursor<'a> {
         if rows == 0 {
             return Ok(());
         }
-        let damaged = |why| NativeError::Damaged { name: name.to_owned(), why };
+        let damaged = |why| NativeError::Damaged {
+            name: name.to_owned(),
+            why,
+        };
         if kind == "String" {
             return self.strings(rows);
         }
@@ -107,7 +119,10 @@ impl<'a> Cursor<'a> {
             }
             return self.fixed(rows, 1 << (flags & 0xff));
         }
-        if let Some(inner) = kind.strip_prefix("Array(").and_then(|rest| rest.strip_suffix(')')) {
+        if let Some(inner) = kind
+            .strip_prefix("Array(")
+            .and_then(|rest| rest.strip_suffix(')'))
+        {
             let mut end = 0;
             for _ in 0..rows {
                 let next = self.word("an array's ends")?;
@@ -117,7 +132,10 @@ impl<'a> Cursor<'a> {
                 end = next;
             }
             if inner.starts_with("Array(") || inner.starts_with("LowCardinality(") {
-                return Err(NativeError::UnknownType { name: name.to_owned(), kind: kind.to_owned() });
+                return Err(NativeError::UnknownType {
+                    name: name.to_owned(),
+                    kind: kind.to_owned(),
+                });
             }
             return self.data(name, inner, end);
         }
@@ -126,7 +144,12 @@ impl<'a> Cursor<'a> {
             "UInt16" | "Int16" | "Date" | "Enum16" => 2,
             "UInt32" | "Int32" | "Float32" | "DateTime" => 4,
             "UInt64" | "Int64" | "Float64" | "DateTime64" => 8,
-            _ => return Err(NativeError::UnknownType { name: name.to_owned(), kind: kind.to_owned() }),
+            _ => {
+                return Err(NativeError::UnknownType {
+                    name: name.to_owned(),
+                    kind: kind.to_owned(),
+                });
+            }
         };
         self.fixed(rows, width)
     }
@@ -145,14 +168,19 @@ pub fn walk(block: &[u8]) -> Result<BlockView<'_>, NativeError> {
         let (name, kind) = (cursor.text()?, cursor.text()?);
         let before = cursor.rest;
         cursor.data(name, kind, rows)?;
-        let data = before.get(..before.len() - cursor.rest.len()).unwrap_or_default();
+        let data = before
+            .get(..before.len() - cursor.rest.len())
+            .unwrap_or_default();
         views.push(ColumnView { name, kind, data });
     }
     if !cursor.rest.is_empty() {
         return Err(NativeError::Trailing(cursor.rest.len()));
     }
     let rows = usize::try_from(rows).map_err(|_| NativeError::Truncated("the block's head"))?;
-    Ok(BlockView { rows, columns: views })
+    Ok(BlockView {
+        rows,
+        columns: views,
+    })
 }
 
 /// A column whose rows all hold the same value.
@@ -170,7 +198,16 @@ pub fn append_constants(block: &[u8], constants: &[Constant]) -> Result<Vec<u8>,
     let mut cursor = Cursor { rest: block };
     let columns = cursor.varint("the block's head")?;
     let rows = cursor.length("the block's head")?;
-    let width: usize = constants.iter().map(|constant| if matches!(constant, Constant::U16(..)) { 2 } else { 4 }).sum();
+    let width: usize = constants
+        .iter()
+        .map(|constant| {
+            if matches!(constant, Constant::U16(..)) {
+                2
+            } else {
+                4
+            }
+        })
+        .sum();
     // A block holds at least one byte a row, so a forged row count cannot reach the allocation.
     if rows > block.len() {
         return Err(NativeError::Truncated("the block's head"));
@@ -238,18 +275,33 @@ mod tests {
         for cut in 0..block.len() {
             assert!(walk(&block[..cut]).is_err(), "cut at {cut}");
         }
-        assert_eq!(walk(&[&block[..], &[0; 3]].concat()), Err(NativeError::Trailing(3)));
+        assert_eq!(
+            walk(&[&block[..], &[0; 3]].concat()),
+            Err(NativeError::Trailing(3))
+        );
     }
 
     #[test]
     fn constants_come_behind_the_columns_that_were_there() {
         let plain = block(5);
-        let more =
-            append_constants(&plain, &[Constant::U16("part", 0x0102), Constant::Seconds("ingested", 7)]).unwrap();
+        let more = append_constants(
+            &plain,
+            &[
+                Constant::U16("part", 0x0102),
+                Constant::Seconds("ingested", 7),
+            ],
+        )
+        .unwrap();
         let (before, after) = (walk(&plain).unwrap(), walk(&more).unwrap());
         assert_eq!(after.columns[..5], before.columns[..]);
-        assert_eq!((after.columns[5].name, after.columns[5].data), ("part", &[2, 1].repeat(5)[..]));
-        assert_eq!((after.columns[6].kind, after.columns[6].data), ("DateTime('UTC')", &[7, 0, 0, 0].repeat(5)[..]));
+        assert_eq!(
+            (after.columns[5].name, after.columns[5].data),
+            ("part", &[2, 1].repeat(5)[..])
+        );
+        assert_eq!(
+            (after.columns[6].kind, after.columns[6].data),
+            ("DateTime('UTC')", &[7, 0, 0, 0].repeat(5)[..])
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The vocabulary's enums as `Enum8` columns.
 
 use memwide_model::{
-    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region, Snoop, Tier, Tlb,
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region,
+    Snoop, Tier, Tlb,
 };
 
 use crate::native::NamedCodes;
@@ -32,6 +33,9 @@ impl NamedCodes for TierOrNone {
     }
 
     fn stored_codes() -> Vec<(u8, &'static str)> {
-        [(0, "none")].into_iter().chain(Tier::stored_codes()).collect()
+        [(0, "none")]
+            .into_iter()
+            .chain(Tier::stored_codes())
+            .collect()
     }
 }

@@ -1,7 +1,8 @@
 //! Facts: what happened, each row with its time.
 
 use memwide_model::{
-    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region, Snoop, Tier, Tlb,
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region,
+    Snoop, Tier, Tlb,
 };
 
 use super::{SumsColumns, TierOrNone, day_of_ns, day_of_seconds, tables};

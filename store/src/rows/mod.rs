@@ -11,17 +11,23 @@ mod sums;
 
 pub use codes::TierOrNone;
 pub use definitions::{
-    DataDef, DataRow, EventRow, Events, FunctionRow, FunctionsDef, LocationRow, Locations, MappingRow, Mappings,
-    StackRow, Stacks, WorkloadRow, Workloads,
+    DataDef, DataRow, EventRow, Events, FunctionRow, FunctionsDef, LocationRow, Locations,
+    MappingRow, Mappings, StackRow, Stacks, WorkloadRow, Workloads,
 };
 pub use facts::{
-    CloseRow, Closes, Fleet1h, FleetRow, HostRow, Hosts, Ledger1m, LedgerRow, Mix1m, MixRow, SampleRow, Samples,
+    CloseRow, Closes, Fleet1h, FleetRow, HostRow, Hosts, Ledger1m, LedgerRow, Mix1m, MixRow,
+    SampleRow, Samples,
 };
 pub use sums::{Sums, SumsColumns};
 
 /// Tables of facts: the sink adds `part` (`UInt16`) and `ingested` (`DateTime('UTC')`) to their rows.
-pub const FACTS: &[&str] =
-    &[Samples::TABLE, Mix1m::TABLE, Fleet1h::TABLE, Ledger1m::TABLE, Hosts::TABLE];
+pub const FACTS: &[&str] = &[
+    Samples::TABLE,
+    Mix1m::TABLE,
+    Fleet1h::TABLE,
+    Ledger1m::TABLE,
+    Hosts::TABLE,
+];
 
 /// Seconds of a day.
 const DAY_SECONDS: i64 = 86_400;

@@ -38,13 +38,25 @@ impl Sums {
         let hitm = row.snoop == Snoop::HitM;
         count(&mut self.n_stlb_walk, row.tlb == Tlb::Walk);
         count(&mut self.n_locked, row.locked != 0);
-        count(&mut self.n_blocked, !matches!(row.blocked, Blocked::Unknown | Blocked::No));
+        count(
+            &mut self.n_blocked,
+            !matches!(row.blocked, Blocked::Unknown | Blocked::No),
+        );
         count(&mut self.n_hitm, hitm);
-        count(&mut self.n_hitm_rmt, hitm && row.hw_locality == Locality::Remote);
+        count(
+            &mut self.n_hitm_rmt,
+            hitm && row.hw_locality == Locality::Remote,
+        );
         count(&mut self.n_fwd, row.snoop == Snoop::Fwd);
         count(&mut self.n_peer, row.snoop == Snoop::Peer);
-        count(&mut self.n_page_remote, row.page_locality == Locality::Remote);
-        count(&mut self.n_page_known, row.page_locality != Locality::Unknown);
+        count(
+            &mut self.n_page_remote,
+            row.page_locality == Locality::Remote,
+        );
+        count(
+            &mut self.n_page_known,
+            row.page_locality != Locality::Unknown,
+        );
     }
 
     /// Adds another row of the same key.

@@ -19,7 +19,9 @@ use render::{Target, render};
 #[non_exhaustive]
 pub enum SchemaError {
     /// Database and cluster names go into statements as they are.
-    #[error("`{0}` cannot be a name here: use letters, digits and `_`, at most 64, not a digit first")]
+    #[error(
+        "`{0}` cannot be a name here: use letters, digits and `_`, at most 64, not a digit first"
+    )]
     Name(String),
     /// A newer memwide was here.
     #[error(
@@ -76,7 +78,9 @@ migrations! {
 
 impl Migration {
     fn checksum(&self) -> String {
-        Sha256::digest(self.text.as_bytes()).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        Sha256::digest(self.text.as_bytes())
+            .iter()
+            .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
     }
 }
 
@@ -102,9 +106,19 @@ fn outstanding(
     database: &str,
 ) -> Result<Vec<&'static Migration>, SchemaError> {
     let last = known.last().map_or(0, |migration| migration.number);
-    let applied: BTreeMap<u32, &str> = applied.iter().map(|one| (one.number, one.checksum.as_str())).collect();
-    if let Some((found, _)) = applied.last_key_value().filter(|(number, _)| **number > last) {
-        return Err(SchemaError::Newer { database: database.to_owned(), found: *found, known: last });
+    let applied: BTreeMap<u32, &str> = applied
+        .iter()
+        .map(|one| (one.number, one.checksum.as_str()))
+        .collect();
+    if let Some((found, _)) = applied
+        .last_key_value()
+        .filter(|(number, _)| **number > last)
+    {
+        return Err(SchemaError::Newer {
+            database: database.to_owned(),
+            found: *found,
+            known: last,
+        });
     }
     let mut missing = Vec::new();
     for migration in known {
@@ -113,7 +127,11 @@ fn outstanding(
             Some(checksum) if *checksum == migration.checksum() => {}
             Some(_) => {
                 let (number, name) = (migration.number, migration.name);
-                return Err(SchemaError::Changed { database: database.to_owned(), number, name });
+                return Err(SchemaError::Changed {
+                    database: database.to_owned(),
+                    number,
+                    name,
+                });
             }
         }
     }
@@ -123,7 +141,11 @@ fn outstanding(
 impl Store {
     /// Creates the database if it is not there.
     pub async fn create_database(&self) -> Result<(), StoreError> {
-        self.execute_bare(&format!("CREATE DATABASE IF NOT EXISTS `{}`", self.database())).await
+        self.execute_bare(&format!(
+            "CREATE DATABASE IF NOT EXISTS `{}`",
+            self.database()
+        ))
+        .await
     }
 
     /// Creates the database and brings its schema up to date; returns the names of the migrations it applied.
@@ -131,7 +153,10 @@ impl Store {
         let database = self.database();
         self.create_database().await?;
         self.execute(REMEMBER).await?;
-        let remembered = Request::new("SELECT number, checksum FROM migrations FINAL ORDER BY number", "JSONEachRow");
+        let remembered = Request::new(
+            "SELECT number, checksum FROM migrations FINAL ORDER BY number",
+            "JSONEachRow",
+        );
         let applied: Vec<Applied> = self.rows(remembered).await?;
         let mut done = Vec::new();
         for migration in outstanding(MIGRATIONS, &applied, database)? {
@@ -174,7 +199,11 @@ pub fn close_functions_1h(part: u16, after: u32, through: u32) -> String {
          locality, locality_basis, context, comm";
     let mut sums = Vec::new();
     <crate::rows::SumsColumns as crate::native::Column>::names("", &mut sums);
-    let summed = sums.iter().map(|name| format!("sum(v.{name})")).collect::<Vec<_>>().join(", ");
+    let summed = sums
+        .iter()
+        .map(|name| format!("sum(v.{name})"))
+        .collect::<Vec<_>>()
+        .join(", ");
     format!(
         "INSERT INTO functions_1h ({KEYS}, part, close, {columns}, ingested) \
          SELECT {KEYS}, v.part, toDateTime({through}, 'UTC'), {summed}, max(v.ingested) \
@@ -188,7 +217,9 @@ pub fn close_functions_1h(part: u16, after: u32, through: u32) -> String {
 /// Checks that `name` can stand in a statement without quotes and is no database of the engine's own.
 pub fn check_name(name: &str) -> Result<(), SchemaError> {
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    let reserved = ["default", "system", "information_schema"].iter().any(|r| name.eq_ignore_ascii_case(r));
+    let reserved = ["default", "system", "information_schema"]
+        .iter()
+        .any(|r| name.eq_ignore_ascii_case(r));
     let digit_first = name.as_bytes().first().is_none_or(u8::is_ascii_digit);
     if !plain || reserved || digit_first || name.len() > 64 {
         return Err(SchemaError::Name(name.to_owned()));

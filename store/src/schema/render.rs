@@ -23,10 +23,7 @@ pub(super) enum Target<'a> {
     /// One server, in the session's database.
     OneMachine,
     /// Every server of a cluster.
-    Cluster {
-        database: &'a str,
-        cluster: &'a str,
-    },
+    Cluster { database: &'a str, cluster: &'a str },
 }
 
 /// The statements of `text`, in order, without their semicolons.
@@ -35,7 +32,8 @@ pub(super) fn render(text: &str, target: &Target<'_>) -> Result<Vec<String>, Sch
     for statement in split(text) {
         statements.push(fill(statement, target)?);
         if let Target::Cluster { database, cluster } = target
-            && let Some(table) = placeholder(statement, "table").filter(|_| !statement.contains("${everywhere:"))
+            && let Some(table) =
+                placeholder(statement, "table").filter(|_| !statement.contains("${everywhere:"))
         {
             statements.push(format!(
                 "CREATE TABLE IF NOT EXISTS {database}.{table} ON CLUSTER {cluster} AS {database}.{table}_local\n\
@@ -52,7 +50,11 @@ fn split(text: &str) -> Vec<&str> {
     let mut from = None;
     for token in Lexer::new(text.as_bytes()) {
         if token.kind == Kind::Symbol(b';') {
-            statements.extend(from.take().and_then(|from: usize| text.get(from..token.at)).map(str::trim_end));
+            statements.extend(
+                from.take()
+                    .and_then(|from: usize| text.get(from..token.at))
+                    .map(str::trim_end),
+            );
         } else {
             from.get_or_insert(token.at);
         }
@@ -63,7 +65,11 @@ fn split(text: &str) -> Vec<&str> {
 
 /// The value of the first placeholder of a kind.
 fn placeholder<'t>(statement: &'t str, kind: &str) -> Option<&'t str> {
-    statement.split(&format!("${{{kind}:")).nth(1)?.split('}').next()
+    statement
+        .split(&format!("${{{kind}:"))
+        .nth(1)?
+        .split('}')
+        .next()
 }
 
 fn fill(statement: &str, target: &Target<'_>) -> Result<String, SchemaError> {
@@ -79,7 +85,9 @@ fn fill(statement: &str, target: &Target<'_>) -> Result<String, SchemaError> {
         let filled = match (kind, target) {
             ("table" | "view" | "read", Target::OneMachine) => value.to_owned(),
             ("engine" | "everywhere", Target::OneMachine) => value.to_owned(),
-            ("window", Target::OneMachine) => format!("non_replicated_deduplication_window = {WINDOW_BLOCKS}"),
+            ("window", Target::OneMachine) => {
+                format!("non_replicated_deduplication_window = {WINDOW_BLOCKS}")
+            }
             ("table", Target::Cluster { database, cluster }) if !everywhere => {
                 format!("{database}.{value}_local ON CLUSTER {cluster}")
             }
@@ -87,8 +95,12 @@ fn fill(statement: &str, target: &Target<'_>) -> Result<String, SchemaError> {
                 format!("{database}.{value} ON CLUSTER {cluster}")
             }
             ("read", Target::Cluster { database, .. }) => format!("{database}.{value}"),
-            ("engine", Target::Cluster { database, .. }) => replicated(value, "{shard}", database, table),
-            ("everywhere", Target::Cluster { database, .. }) => replicated(value, "all", database, table),
+            ("engine", Target::Cluster { database, .. }) => {
+                replicated(value, "{shard}", database, table)
+            }
+            ("everywhere", Target::Cluster { database, .. }) => {
+                replicated(value, "all", database, table)
+            }
             ("window", Target::Cluster { .. }) => format!(
                 "replicated_deduplication_window = {WINDOW_BLOCKS}, \
                  replicated_deduplication_window_seconds = {WINDOW_SECONDS}"
@@ -106,5 +118,7 @@ fn replicated(engine: &str, shard: &str, database: &str, table: &str) -> String 
     let (name, arguments) = engine.split_once('(').unwrap_or((engine, ")"));
     let arguments = arguments.trim_end_matches(')');
     let comma = if arguments.is_empty() { "" } else { ", " };
-    format!("Replicated{name}('/clickhouse/tables/{shard}/{database}/{table}', '{{replica}}'{comma}{arguments})")
+    format!(
+        "Replicated{name}('/clickhouse/tables/{shard}/{database}/{table}', '{{replica}}'{comma}{arguments})"
+    )
 }

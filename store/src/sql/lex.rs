@@ -69,9 +69,13 @@ impl<'a> Lexer<'a> {
     fn skip_blank(&mut self) -> bool {
         loop {
             let rest = self.rest();
-            if rest.first().is_some_and(|b| b.is_ascii_whitespace() || *b == 0x0b) {
+            if rest
+                .first()
+                .is_some_and(|b| b.is_ascii_whitespace() || *b == 0x0b)
+            {
                 self.at += 1;
-            } else if rest.starts_with(b"--") || rest.starts_with(b"#!") || rest.starts_with(b"# ") {
+            } else if rest.starts_with(b"--") || rest.starts_with(b"#!") || rest.starts_with(b"# ")
+            {
                 self.at += rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
             } else if rest.starts_with(b"/*") {
                 if !self.skip_block_comment() {
@@ -138,7 +142,12 @@ impl<'a> Iterator for Lexer<'a> {
     fn next(&mut self) -> Option<Token<'a>> {
         let unterminated = |lexer: &mut Self, at: usize| {
             lexer.at = lexer.text.len();
-            Some(Token { kind: Kind::Unterminated, at, end: lexer.text.len(), text: Cow::Borrowed("") })
+            Some(Token {
+                kind: Kind::Unterminated,
+                at,
+                end: lexer.text.len(),
+                text: Cow::Borrowed(""),
+            })
         };
         let before = self.at;
         if !self.skip_blank() {
@@ -146,11 +155,19 @@ impl<'a> Iterator for Lexer<'a> {
         }
         let (at, rest) = (self.at, self.rest());
         let first = *rest.first()?;
-        let run = |wanted: fn(u8) -> bool| rest.iter().position(|b| !wanted(*b)).unwrap_or(rest.len());
+        let run =
+            |wanted: fn(u8) -> bool| rest.iter().position(|b| !wanted(*b)).unwrap_or(rest.len());
         let (kind, len) = match first {
             b'\'' | b'"' | b'`' => match self.quoted_len(first) {
                 None => return unterminated(self, at),
-                Some(len) => (if first == b'\'' { Kind::Text } else { Kind::Quoted }, len),
+                Some(len) => (
+                    if first == b'\'' {
+                        Kind::Text
+                    } else {
+                        Kind::Quoted
+                    },
+                    len,
+                ),
             },
             b'$' => match self.heredoc_len() {
                 None => (Kind::Symbol(first), 1),
@@ -167,7 +184,12 @@ impl<'a> Iterator for Lexer<'a> {
             Kind::Quoted => String::from_utf8_lossy(&rest[1..len - 1]),
             _ => Cow::Borrowed(""),
         };
-        Some(Token { kind, at, end: self.at, text })
+        Some(Token {
+            kind,
+            at,
+            end: self.at,
+            text,
+        })
     }
 }
 
@@ -176,17 +198,29 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<(Kind, String)> {
-        Lexer::new(text.as_bytes()).map(|t| (t.kind, t.text.into_owned())).collect()
+        Lexer::new(text.as_bytes())
+            .map(|t| (t.kind, t.text.into_owned()))
+            .collect()
     }
 
     fn check(text: &str, expected: &[(Kind, &str)]) {
-        let expected: Vec<_> = expected.iter().map(|(k, t)| (*k, (*t).to_owned())).collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(k, t)| (*k, (*t).to_owned()))
+            .collect();
         assert_eq!(kinds(text), expected, "{text:?}");
     }
 
     #[test]
     fn comments_are_nothing() {
-        for text in ["a -- ' x\nb", "a # ; x\nb", "a #! x\nb", "a /* ' */ b", "a /* /* */ ' */ b", "a\u{b}b"] {
+        for text in [
+            "a -- ' x\nb",
+            "a # ; x\nb",
+            "a #! x\nb",
+            "a /* ' */ b",
+            "a /* /* */ ' */ b",
+            "a\u{b}b",
+        ] {
             check(text, &[(Kind::Word, "a"), (Kind::Word, "b")]);
         }
     }
@@ -194,7 +228,10 @@ mod tests {
     #[test]
     fn quotes_end_where_the_engine_ends_them() {
         check(r"'a\'b''c' d", &[(Kind::Text, ""), (Kind::Word, "d")]);
-        check("`a;b` \"c d\"", &[(Kind::Quoted, "a;b"), (Kind::Quoted, "c d")]);
+        check(
+            "`a;b` \"c d\"",
+            &[(Kind::Quoted, "a;b"), (Kind::Quoted, "c d")],
+        );
         check("$x$ ' $x$ y", &[(Kind::Text, ""), (Kind::Word, "y")]);
     }
 
@@ -208,6 +245,13 @@ mod tests {
     #[test]
     fn nothing_hides_behind_a_number() {
         check("1from", &[(Kind::Digits, ""), (Kind::Word, "from")]);
-        check("1.from", &[(Kind::Digits, ""), (Kind::Symbol(b'.'), ""), (Kind::Word, "from")]);
+        check(
+            "1.from",
+            &[
+                (Kind::Digits, ""),
+                (Kind::Symbol(b'.'), ""),
+                (Kind::Word, "from"),
+            ],
+        );
     }
 }

@@ -58,12 +58,17 @@ pub(crate) fn scan(text: &[u8], complete: bool) -> Scan {
                 }
             }
             Kind::Word if depth == 0 => {
-                if ["VALUES", "SELECT", "WITH", "WATCH"].iter().any(|word| token.is(word)) {
+                if ["VALUES", "SELECT", "WITH", "WATCH"]
+                    .iter()
+                    .any(|word| token.is(word))
+                {
                     return Scan::InsertOther;
                 }
                 if token.is("FORMAT") {
                     return match tokens.next() {
-                        Some(name) if name.kind == Kind::Word => insert_format(text, complete, token.at, &name),
+                        Some(name) if name.kind == Kind::Word => {
+                            insert_format(text, complete, token.at, &name)
+                        }
                         _ => undecided(&first),
                     };
                 }
@@ -95,7 +100,11 @@ fn insert_format(text: &[u8], complete: bool, statement: usize, name: &Token<'_>
         None if !complete => return Scan::Incomplete,
         _ => {}
     }
-    Scan::InsertFormat { statement, format: name.text.clone().into_owned(), data }
+    Scan::InsertFormat {
+        statement,
+        format: name.text.clone().into_owned(),
+        data,
+    }
 }
 
 /// What stands at the end of a statement that is not an INSERT.
@@ -123,9 +132,15 @@ pub(crate) fn tail(text: &[u8]) -> Tail {
             Kind::Symbol(b';') => ended = true,
             Kind::Symbol(b'(') => depth += 1,
             Kind::Symbol(b')') => depth -= 1,
-            Kind::Word if token.is("OUTFILE") && after("INTO") => tail.file_clause = Some("INTO OUTFILE"),
-            Kind::Word if token.is("INFILE") && after("FROM") => tail.file_clause = Some("FROM INFILE"),
-            Kind::Word if depth == 0 && after("FORMAT") => tail.format = Some(token.text.clone().into_owned()),
+            Kind::Word if token.is("OUTFILE") && after("INTO") => {
+                tail.file_clause = Some("INTO OUTFILE")
+            }
+            Kind::Word if token.is("INFILE") && after("FROM") => {
+                tail.file_clause = Some("FROM INFILE")
+            }
+            Kind::Word if depth == 0 && after("FORMAT") => {
+                tail.format = Some(token.text.clone().into_owned())
+            }
             _ => {}
         }
         before = Some(token);
@@ -147,10 +162,30 @@ mod tests {
             };
             assert_eq!(scan(text.as_bytes(), true), expected, "{text}");
         };
-        check("INSERT INTO a.b(x, `format`) FORMAT Native\nzz", "INSERT INTO a.b(x, `format`) ", "Native", "zz");
-        check("insert into t format RowBinary \r\n\n;x", "insert into t ", "RowBinary", "\n;x");
-        check("/* FORMAT X */ INSERT INTO t FORMAT TSV", "/* FORMAT X */ INSERT INTO t ", "TSV", "");
-        check("INSERT INTO t SETTINGS a='FORMAT b' FORMAT CSV 1,2", "INSERT INTO t SETTINGS a='FORMAT b' ", "CSV", "1,2");
+        check(
+            "INSERT INTO a.b(x, `format`) FORMAT Native\nzz",
+            "INSERT INTO a.b(x, `format`) ",
+            "Native",
+            "zz",
+        );
+        check(
+            "insert into t format RowBinary \r\n\n;x",
+            "insert into t ",
+            "RowBinary",
+            "\n;x",
+        );
+        check(
+            "/* FORMAT X */ INSERT INTO t FORMAT TSV",
+            "/* FORMAT X */ INSERT INTO t ",
+            "TSV",
+            "",
+        );
+        check(
+            "INSERT INTO t SETTINGS a='FORMAT b' FORMAT CSV 1,2",
+            "INSERT INTO t SETTINGS a='FORMAT b' ",
+            "CSV",
+            "1,2",
+        );
     }
 
     #[test]
@@ -159,7 +194,10 @@ mod tests {
         for cut in 0..text.len() {
             assert_eq!(scan(&text[..cut], false), Scan::Incomplete, "cut at {cut}");
         }
-        assert!(matches!(scan(text, false), Scan::InsertFormat { data: 28, .. }));
+        assert!(matches!(
+            scan(text, false),
+            Scan::InsertFormat { data: 28, .. }
+        ));
     }
 
     #[test]
@@ -180,12 +218,27 @@ mod tests {
     #[test]
     fn the_tail_shows_format_second_statements_and_file_clauses() {
         let tail = |text: &str| super::tail(text.as_bytes());
-        assert_eq!(tail("SELECT 1 FORMAT JSON SETTINGS a=1").format.as_deref(), Some("JSON"));
-        assert_eq!(tail("SELECT format('x') FROM (SELECT 1 FORMAT y)").format, None);
+        assert_eq!(
+            tail("SELECT 1 FORMAT JSON SETTINGS a=1").format.as_deref(),
+            Some("JSON")
+        );
+        assert_eq!(
+            tail("SELECT format('x') FROM (SELECT 1 FORMAT y)").format,
+            None
+        );
         assert!(tail("SELECT 1; SELECT 2").second_statement);
         assert!(!tail("SELECT ';'; -- x\n").second_statement);
-        assert_eq!(tail("SELECT 1 INTO/**/OUTFILE 'x'").file_clause, Some("INTO OUTFILE"));
-        assert_eq!(tail("INSERT INTO t FROM INFILE 'x'").file_clause, Some("FROM INFILE"));
-        assert_eq!(tail("SELECT 'INTO OUTFILE', outfile FROM t").file_clause, None);
+        assert_eq!(
+            tail("SELECT 1 INTO/**/OUTFILE 'x'").file_clause,
+            Some("INTO OUTFILE")
+        );
+        assert_eq!(
+            tail("INSERT INTO t FROM INFILE 'x'").file_clause,
+            Some("FROM INFILE")
+        );
+        assert_eq!(
+            tail("SELECT 'INTO OUTFILE', outfile FROM t").file_clause,
+            None
+        );
     }
 }

@@ -6,4 +6,5 @@ mod http_face;
 mod inserts;
 mod migrations;
 mod support;
+mod support_rows;
 mod views;
