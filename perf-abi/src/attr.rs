@@ -250,6 +250,28 @@ mod tests {
     }
 
     #[test]
+    fn a_big_endian_attr_is_the_same_attr() {
+        let attr = Attr {
+            kind: 4,
+            config: 0x1cd,
+            sample_type: 0x1_0007,
+            flags: AttrFlags::default().with_freq(true).with_build_id(true),
+            ..Attr::default()
+        };
+        let mut bytes = Vec::new();
+        bytes.extend(4u32.to_be_bytes());
+        bytes.extend(64u32.to_be_bytes());
+        for word in [0x1cdu64, 0, 0x1_0007, 0] {
+            bytes.extend(word.to_be_bytes());
+        }
+        // Flag 0 is the top bit of the first byte: 10 and 34 are bit 5 of the second and fifth.
+        bytes.extend([0, 1 << 5, 0, 0, 1 << 5, 0, 0, 0]);
+        bytes.resize(64, 0);
+        let read = Attr::parse_ordered(&bytes, Order::Big).unwrap();
+        assert_eq!(read, Attr { size: 64, ..attr });
+    }
+
+    #[test]
     fn fewer_than_64_bytes_are_refused() {
         assert_eq!(
             Attr::parse(&full()[..63]),

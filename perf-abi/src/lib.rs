@@ -28,6 +28,32 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! perf.data files, of a file or of a pipe, compressed or not, are read by [`PerfFile`] and written
+//! by [`FileWriter`]. Records are lent one by one, in the order of the file or in the order perf
+//! processes them:
+//!
+//! ```no_run
+//! use memwide_perf_abi::{PerfFile, SampleView};
+//!
+//! let mut file = PerfFile::open(std::fs::File::open("perf.data")?)?;
+//! let events = std::sync::Arc::clone(file.events());
+//! let mut records = file.sorted()?;
+//! while let Some(item) = records.next()? {
+//!     let Some(event) = item.event.and_then(|index| events.get(index)) else { continue };
+//!     if let (true, Ok(layout)) = (item.record.is_sample(), &event.layout) {
+//!         let sample = SampleView::parse(item.record.body(), layout)?;
+//!         println!("{}: {:x?}", event.name, sample.ip());
+//!     }
+//! }
+//! if let Some(cut) = records.cut() {
+//!     println!("the file ends early, at byte {}", cut.at);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Every length is checked before it is used, and none of them reaches an allocation unchecked: input
+//! is hostile until parsed. Files of big-endian machines are refused by name.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]

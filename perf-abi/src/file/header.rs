@@ -116,21 +116,8 @@ impl FileHeader {
             for word in &mut header.features {
                 *word = cursor.u64().map_err(|_| cut(size))?;
             }
-            header.repair_feature_order();
         }
         Ok(header)
-    }
-
-    /// The features are a bitmap of longs: a big-endian machine with 32-bit longs has the halves of
-    /// each word the other way round. `HOSTNAME` is in every file, so perf tells them apart by it.
-    fn repair_feature_order(&mut self) {
-        let hostname = 1u64 << super::feature::HOSTNAME;
-        if self.order == Order::Big && self.features[0] & hostname == 0 {
-            let turned = self.features.map(|word| word.rotate_left(32));
-            if turned[0] & hostname != 0 {
-                self.features = turned;
-            }
-        }
     }
 
     /// Numbers of the features the file says it has, in the order of their sections.

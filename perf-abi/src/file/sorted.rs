@@ -15,8 +15,9 @@
 //! queued.
 
 use std::io::{Read, Seek};
+use std::sync::Arc;
 
-use super::{Cut, FileError, FileRecord, FileRecords};
+use super::{Cut, EventTable, FileError, FileRecord, FileRecords};
 use crate::{RawRecord, kind};
 
 /// Bytes of records that wait to be sorted, at most. A file without rounds waits whole; when it is
@@ -38,6 +39,7 @@ struct Queued {
 #[derive(Debug)]
 pub struct SortedRecords<'f, R> {
     records: FileRecords<'f, R>,
+    events: Arc<EventTable>,
     /// Waiting records; sorted by time up to `ready`.
     queue: Vec<Queued>,
     arena: Vec<u8>,
@@ -63,6 +65,7 @@ enum Step {
 impl<'f, R: Read + Seek> SortedRecords<'f, R> {
     pub(crate) fn new(records: FileRecords<'f, R>) -> Self {
         Self {
+            events: Arc::clone(records.events()),
             records,
             queue: Vec::new(),
             arena: Vec::new(),
@@ -164,33 +167,24 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             self.final_until = self.newest;
             return None;
         }
-        let (at, len) = (self.arena.len(), record.size());
-        self.arena.extend_from_slice(record.bytes());
-        let time = self.records.events().time_of(event, &self.lent_at(at)?);
-        match time {
-            None | Some(0 | u64::MAX) => {
-                self.arena.truncate(at);
-                Some(Step::Unsorted { offset, event })
-            }
+        match self.events.time_of(event, &record) {
+            None | Some(0 | u64::MAX) => Some(Step::Unsorted { offset, event }),
             Some(time) => {
-                self.newest = self.newest.max(time);
                 self.queue.push(Queued {
                     time,
                     offset,
                     event,
-                    at,
-                    len,
+                    at: self.arena.len(),
+                    len: record.size(),
                 });
+                self.arena.extend_from_slice(record.bytes());
+                self.newest = self.newest.max(time);
                 if self.arena.len() > self.limit {
                     self.flush_half();
                 }
                 None
             }
         }
-    }
-
-    fn lent_at(&self, at: usize) -> Option<RawRecord<'_>> {
-        RawRecord::new(self.arena.get(at..)?).ok()
     }
 
     fn finish(&mut self) {

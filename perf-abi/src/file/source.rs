@@ -34,36 +34,46 @@ impl<'f, R: Read + Seek> Source<'f, R> {
     }
 
     /// What is in the window, at least `need` bytes (at most 64 KiB) unless the file ends before.
+    #[inline]
     pub(crate) fn fill(&mut self, need: usize) -> io::Result<&[u8]> {
         if self.to - self.from < need {
-            self.window.copy_within(self.from..self.to, 0);
-            self.to -= self.from;
-            self.from = 0;
-            while self.to < need {
-                let free = self.window.get_mut(self.to..).unwrap_or_default();
-                match self.reader.read(free) {
-                    Ok(0) => break,
-                    Ok(len) => self.to += len,
-                    Err(wrong) if wrong.kind() == io::ErrorKind::Interrupted => {}
-                    Err(wrong) => return Err(wrong),
-                }
-            }
+            self.refill(need)?;
         }
         Ok(self.buffered())
     }
 
+    #[cold]
+    fn refill(&mut self, need: usize) -> io::Result<()> {
+        self.window.copy_within(self.from..self.to, 0);
+        self.to -= self.from;
+        self.from = 0;
+        while self.to < need {
+            let free = self.window.get_mut(self.to..).unwrap_or_default();
+            match self.reader.read(free) {
+                Ok(0) => break,
+                Ok(len) => self.to += len,
+                Err(wrong) if wrong.kind() == io::ErrorKind::Interrupted => {}
+                Err(wrong) => return Err(wrong),
+            }
+        }
+        Ok(())
+    }
+
     /// What is in the window now.
+    #[inline]
     pub(crate) fn buffered(&self) -> &[u8] {
         self.window.get(self.from..self.to).unwrap_or_default()
     }
 
     /// The `len` bytes taken last.
+    #[inline]
     pub(crate) fn taken(&self, len: usize) -> &[u8] {
         let start = self.from.saturating_sub(len);
         self.window.get(start..self.from).unwrap_or_default()
     }
 
     /// Moves past `len` bytes of the window.
+    #[inline]
     pub(crate) fn take(&mut self, len: usize) {
         let len = len.min(self.to - self.from);
         self.from += len;
@@ -71,6 +81,7 @@ impl<'f, R: Read + Seek> Source<'f, R> {
     }
 
     /// Moves past `len` bytes of the file.
+    #[inline]
     pub(crate) fn skip(&mut self, len: u64) -> io::Result<()> {
         match usize::try_from(len) {
             Ok(len) if len <= self.to - self.from => self.take(len),
