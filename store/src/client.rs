@@ -11,9 +11,9 @@ use crate::error::StoreError;
 use crate::url::{StoreUrl, is_loopback};
 
 /// Longest wait for room to send one chunk.
-const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+const SEND_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longest wait for an insert to be committed once its data is sent.
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(300);
+const COMMIT_TIMEOUT: Duration = Duration::from_mins(5);
 /// Bytes handed to the connection at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Answers are collected up to this size unless the request says otherwise, in bytes.
@@ -63,7 +63,7 @@ impl Request {
 
     /// Adds a setting of the query.
     #[must_use]
-    pub fn setting(mut self, name: impl Into<String>, value: impl ToString) -> Self {
+    pub fn setting(mut self, name: impl Into<String>, value: impl std::fmt::Display) -> Self {
         self.settings.push((name.into(), value.to_string()));
         self
     }

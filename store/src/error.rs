@@ -144,14 +144,21 @@ impl StoreError {
     /// The one place that says which failures are worth another try.
     pub fn advice(&self) -> Advice {
         match self {
-            Self::Unreachable(_) | Self::NotReady { .. } => Advice::Retry,
-            Self::Exception { code: None, .. } => Advice::Retry,
+            // An answer without a code comes from something between us and the store.
+            Self::Unreachable(_) | Self::NotReady { .. } | Self::Exception { code: None, .. } => {
+                Advice::Retry
+            }
             Self::Exception {
                 code: Some(code), ..
-            } if RETRY_CODES.contains(code) => Advice::Retry,
-            Self::Exception {
-                code: Some(code), ..
-            } if BLOCK_CODES.contains(code) => Advice::RefusedBlock,
+            } => {
+                if RETRY_CODES.contains(code) {
+                    Advice::Retry
+                } else if BLOCK_CODES.contains(code) {
+                    Advice::RefusedBlock
+                } else {
+                    Advice::Permanent
+                }
+            }
             Self::Native(_) => Advice::RefusedBlock,
             _ => Advice::Permanent,
         }

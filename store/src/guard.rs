@@ -162,7 +162,7 @@ impl Guard<'_> {
             Kind::Symbol(b'/') if self.sql[token.end..].starts_with('/') => {
                 "`//` is not allowed; write intDiv(a, b)"
             }
-            Kind::Symbol(byte) if byte < b' ' || byte > 0x7e => {
+            Kind::Symbol(byte) if !(b' '..=0x7e).contains(&byte) => {
                 "control characters are not allowed outside of '…'"
             }
             Kind::Word if !text.is_ascii() => "outside of '…' and `…` only ASCII is allowed",

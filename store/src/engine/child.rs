@@ -67,7 +67,7 @@ pub fn run_child(options: EngineOptions) -> Result<(), StoreError> {
         stopper,
         writer_password,
         reader_password,
-        databases: options.databases.clone(),
+        databases: options.databases,
         host: rustix::system::uname()
             .nodename()
             .to_string_lossy()

@@ -309,10 +309,10 @@ impl Connection {
         format: &str,
         params: &Params,
     ) -> Result<Stream<'_>, String> {
-        let stream = self.start(self.api.stream, sql, format, params)?;
+        let running = self.start(self.api.stream, sql, format, params)?;
         Ok(Stream {
             connection: self,
-            stream,
+            running,
             ended: false,
         })
     }
@@ -320,7 +320,7 @@ impl Connection {
     /// Starts an INSERT without a FORMAT clause; its data follows in `format`.
     pub(super) fn insert(&mut self, sql: &str, format: &str) -> Result<Insert<'_>, String> {
         // SAFETY: both strings come with their lengths and outlive the call.
-        let stream = unsafe {
+        let rows = unsafe {
             (self.api.insert)(
                 self.handle(),
                 sql.as_ptr().cast(),
@@ -329,14 +329,14 @@ impl Connection {
                 format.len(),
             )
         };
-        let Some(stream) = NonNull::new(stream) else {
+        let Some(rows) = NonNull::new(rows) else {
             return Err(
                 "Code: 1002. DB::Exception: the engine opened no insert (UNKNOWN_EXCEPTION)".into(),
             );
         };
         let insert = Insert {
             connection: self,
-            stream,
+            rows,
             done: false,
         };
         match insert.error() {
@@ -357,7 +357,7 @@ impl Drop for Connection {
 #[derive(Debug)]
 pub(super) struct Stream<'a> {
     connection: &'a mut Connection,
-    stream: Answer,
+    running: Answer,
     ended: bool,
 }
 
@@ -369,7 +369,7 @@ impl Stream<'_> {
         }
         let api = self.connection.api;
         // SAFETY: connection and stream are live and belong together.
-        let chunk = unsafe { (api.fetch)(self.connection.handle(), self.stream.result.as_ptr()) };
+        let chunk = unsafe { (api.fetch)(self.connection.handle(), self.running.result.as_ptr()) };
         let chunk = Answer::new(api, chunk).inspect_err(|_| self.ended = true)?;
         self.ended = chunk.bytes().is_empty();
         Ok((!self.ended).then_some(chunk))
@@ -383,9 +383,9 @@ impl Drop for Stream<'_> {
             unsafe {
                 (self.connection.api.cancel_stream)(
                     self.connection.handle(),
-                    self.stream.result.as_ptr(),
-                )
-            };
+                    self.running.result.as_ptr(),
+                );
+            }
         }
     }
 }
@@ -394,21 +394,22 @@ impl Drop for Stream<'_> {
 #[derive(Debug)]
 pub(super) struct Insert<'a> {
     connection: &'a mut Connection,
-    stream: NonNull<c_void>,
+    /// The library's insert stream.
+    rows: NonNull<c_void>,
     done: bool,
 }
 
 impl Insert<'_> {
     fn error(&self) -> Option<String> {
         // SAFETY: the stream is live; its error is NULL or a C string it owns.
-        unsafe { message((self.connection.api.insert_error)(self.stream.as_ptr())) }
+        unsafe { message((self.connection.api.insert_error)(self.rows.as_ptr())) }
     }
 
     /// Hands data over; may block. An error may also show only in [`Insert::finish`].
     pub(super) fn append(&mut self, data: &[u8]) -> Result<(), String> {
         // SAFETY: the stream is live, and the call copies `data`.
         let state = unsafe {
-            (self.connection.api.append)(self.stream.as_ptr(), data.as_ptr().cast(), data.len())
+            (self.connection.api.append)(self.rows.as_ptr(), data.as_ptr().cast(), data.len())
         };
         if state == 0 {
             Ok(())
@@ -421,7 +422,7 @@ impl Insert<'_> {
     pub(super) fn finish(mut self) -> Result<Answer, String> {
         self.done = true;
         // SAFETY: the stream is live and not done yet.
-        let result = unsafe { (self.connection.api.insert_done)(self.stream.as_ptr()) };
+        let result = unsafe { (self.connection.api.insert_done)(self.rows.as_ptr()) };
         Answer::new(self.connection.api, result)
     }
 }
@@ -431,9 +432,9 @@ impl Drop for Insert<'_> {
         // SAFETY: the stream is live, cancelled only if it was not ended, and freed once.
         unsafe {
             if !self.done {
-                (self.connection.api.cancel_insert)(self.stream.as_ptr());
+                (self.connection.api.cancel_insert)(self.rows.as_ptr());
             }
-            (self.connection.api.free_insert)(self.stream.as_ptr());
+            (self.connection.api.free_insert)(self.rows.as_ptr());
         }
     }
 }

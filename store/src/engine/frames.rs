@@ -48,7 +48,7 @@ impl<R: Read> FrameReader<R> {
             u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
         };
         let (packed_bytes, raw_bytes) = (size(CHECKSUM + 1), size(CHECKSUM + 5));
-        if packed_bytes < HEADER || packed_bytes > MAX_FRAME_BYTES || raw_bytes > MAX_FRAME_BYTES {
+        if !(HEADER..=MAX_FRAME_BYTES).contains(&packed_bytes) || raw_bytes > MAX_FRAME_BYTES {
             return Err(io::Error::other(format!(
                 "compressed frame of {packed_bytes} bytes for {raw_bytes} raw bytes is out of bounds"
             )));
@@ -151,7 +151,9 @@ mod tests {
     #[test]
     fn what_was_framed_comes_back() {
         for bytes in [0, 1, 1000, FRAME_BYTES, 2 * FRAME_BYTES + 7] {
-            let data: Vec<u8> = (0..bytes).map(|i| (i * i % 251) as u8).collect();
+            let data: Vec<u8> = (0..bytes)
+                .map(|i| u8::try_from(i * i % 251).unwrap())
+                .collect();
             assert_eq!(unframe(&frame(&data)).unwrap(), data, "{bytes} bytes");
         }
     }

@@ -18,7 +18,7 @@ use super::{EngineOptions, READER, READER_PASSWORD, READY, WRITER, WRITER_PASSWO
 use crate::error::StoreError;
 
 /// Longest wait for the engine: it reopens thousands of parts in half a second, on a slow disk in several.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 /// Lines of the engine's stderr that are kept for an error message.
 const LAST_LINES: usize = 12;
 

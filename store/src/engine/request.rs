@@ -6,6 +6,10 @@ use base64::Engine as _;
 use super::error_text::exception;
 
 /// What a request asks for, without its body.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a parameter of the interface"
+)]
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked {
     /// Text of the `query` parameter.

@@ -235,7 +235,10 @@ impl Work {
         };
         let mut buffer = vec![0; READ_BYTES];
         while taken.is_ok() {
-            match body.read(&mut buffer).map_err(cannot_read)? {
+            match body
+                .read(&mut buffer)
+                .map_err(|error| cannot_read(&error))?
+            {
                 0 => break,
                 n => taken = insert.append(&buffer[..n]),
             }
@@ -303,7 +306,7 @@ impl Work {
     }
 }
 
-fn cannot_read(error: io::Error) -> String {
+fn cannot_read(error: &io::Error) -> String {
     exception(
         33,
         "CANNOT_READ_ALL_DATA",
@@ -321,7 +324,10 @@ fn read_text(text: &mut Vec<u8>, body: &mut impl Read) -> Result<Scan, String> {
         if complete || matches!(scan, Scan::InsertFormat { .. }) {
             return Ok(scan);
         }
-        match body.read(&mut buffer).map_err(cannot_read)? {
+        match body
+            .read(&mut buffer)
+            .map_err(|error| cannot_read(&error))?
+        {
             0 => complete = true,
             n => {
                 if in_url && first {

@@ -83,8 +83,9 @@ fn fill(statement: &str, target: &Target<'_>) -> Result<String, SchemaError> {
         let (inner, rest) = part.split_once('}').ok_or_else(unknown)?;
         let (kind, value) = inner.split_once(':').unwrap_or((inner, ""));
         let filled = match (kind, target) {
-            ("table" | "view" | "read", Target::OneMachine) => value.to_owned(),
-            ("engine" | "everywhere", Target::OneMachine) => value.to_owned(),
+            ("table" | "view" | "read" | "engine" | "everywhere", Target::OneMachine) => {
+                value.to_owned()
+            }
             ("window", Target::OneMachine) => {
                 format!("non_replicated_deduplication_window = {WINDOW_BLOCKS}")
             }

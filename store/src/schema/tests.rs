@@ -109,9 +109,9 @@ fn the_cluster_gets_replicated_tables_behind_distributed_ones() {
         .map(str::trim)
         .filter(|s| !s.is_empty())
         .collect();
-    statements
-        .iter()
-        .for_each(|statement| well_formed(statement));
+    for statement in &statements {
+        well_formed(statement);
+    }
     let has = |part: &str| assert_eq!(text.matches(part).count(), 1, "{part}");
     has("CREATE TABLE IF NOT EXISTS fleet.samples_local ON CLUSTER main (");
     has(

@@ -120,15 +120,17 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The length of a heredoc at the current place; `Some(None)` if it does not end, `None` if there is none.
-    fn heredoc_len(&self) -> Option<Option<usize>> {
+    /// The length of a heredoc's `$tag$` at the current place, if one begins there.
+    fn heredoc_tag_len(&self) -> Option<usize> {
         let rest = self.rest();
         let tag_len = 2 + rest.get(1..)?.iter().position(|b| !in_word(*b))?;
-        if rest.get(tag_len - 1) != Some(&b'$') {
-            return None;
-        }
-        let (tag, body) = rest.split_at(tag_len);
-        Some(memmem(body, tag).map(|at| tag_len + at + tag_len))
+        (rest.get(tag_len - 1) == Some(&b'$')).then_some(tag_len)
+    }
+
+    /// The length of the heredoc at the current place, whose `$tag$` has `tag_len` bytes.
+    fn heredoc_len(&self, tag_len: usize) -> Option<usize> {
+        let (tag, body) = self.rest().split_at_checked(tag_len)?;
+        memmem(body, tag).map(|at| tag_len + at + tag_len)
     }
 }
 
@@ -169,10 +171,12 @@ impl<'a> Iterator for Lexer<'a> {
                     len,
                 ),
             },
-            b'$' => match self.heredoc_len() {
+            b'$' => match self.heredoc_tag_len() {
                 None => (Kind::Symbol(first), 1),
-                Some(None) => return unterminated(self, at),
-                Some(Some(len)) => (Kind::Text, len),
+                Some(tag_len) => match self.heredoc_len(tag_len) {
+                    None => return unterminated(self, at),
+                    Some(len) => (Kind::Text, len),
+                },
             },
             b'0'..=b'9' => (Kind::Digits, run(|b| b.is_ascii_digit())),
             _ if in_word(first) => (Kind::Word, run(in_word)),

@@ -29,7 +29,7 @@ pub(crate) fn scan(text: &[u8], complete: bool) -> Scan {
     let mut tokens = Lexer::new(text).peekable();
     let mut depth = 0_i32;
     let mut first = None;
-    let undecided = |first: &Option<&str>| match first {
+    let undecided = |first: Option<&str>| match first {
         _ if !complete => Scan::Incomplete,
         Some("INSERT") => Scan::InsertOther,
         Some(_) => Scan::Select,
@@ -40,7 +40,7 @@ pub(crate) fn scan(text: &[u8], complete: bool) -> Scan {
             return Scan::Incomplete; // the token may go on
         }
         match token.kind {
-            Kind::Unterminated => return undecided(&first),
+            Kind::Unterminated => return undecided(first),
             Kind::Symbol(b'(') => depth += 1,
             Kind::Symbol(b')') => depth -= 1,
             Kind::Word if first.is_none() => match token.text.to_ascii_uppercase().as_str() {
@@ -69,14 +69,14 @@ pub(crate) fn scan(text: &[u8], complete: bool) -> Scan {
                         Some(name) if name.kind == Kind::Word => {
                             insert_format(text, complete, token.at, &name)
                         }
-                        _ => undecided(&first),
+                        _ => undecided(first),
                     };
                 }
             }
             _ => {}
         }
     }
-    undecided(&first)
+    undecided(first)
 }
 
 /// The data of an INSERT begins behind the format's name, blanks and one line end.
@@ -133,13 +133,13 @@ pub(crate) fn tail(text: &[u8]) -> Tail {
             Kind::Symbol(b'(') => depth += 1,
             Kind::Symbol(b')') => depth -= 1,
             Kind::Word if token.is("OUTFILE") && after("INTO") => {
-                tail.file_clause = Some("INTO OUTFILE")
+                tail.file_clause = Some("INTO OUTFILE");
             }
             Kind::Word if token.is("INFILE") && after("FROM") => {
-                tail.file_clause = Some("FROM INFILE")
+                tail.file_clause = Some("FROM INFILE");
             }
             Kind::Word if depth == 0 && after("FORMAT") => {
-                tail.format = Some(token.text.clone().into_owned())
+                tail.format = Some(token.text.clone().into_owned());
             }
             _ => {}
         }

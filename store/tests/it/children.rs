@@ -153,7 +153,7 @@ async fn what_is_wrong_at_the_start_is_said() {
         change(&mut options.engine);
         match Child::spawn(options).await {
             Err(StoreError::NotReady { last_words, .. }) => {
-                assert!(last_words.contains(words), "{last_words}")
+                assert!(last_words.contains(words), "{last_words}");
             }
             other => panic!("{words}: {other:?}"),
         }

@@ -180,7 +180,7 @@ async fn large_answers_are_whole_in_every_way() {
     let Some(engine) = engine().await else { return };
     let store = engine.empty().await;
     let sql = "SELECT number FROM numbers(300000)";
-    let expected: String = (0..300_000).map(|i| format!("{i}\n")).collect();
+    let expected = (0..300_000).fold(String::new(), |text, i| text + &i.to_string() + "\n");
     assert!(
         store
             .query(Request::new(sql, "TabSeparated"))

@@ -1,5 +1,11 @@
 //! The store against the real engine. Where the engine library is absent, each test says loudly that it skips.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests may unwrap, and say loudly that they skip"
+)]
+
 mod children;
 mod guard_wall;
 mod http_face;

@@ -1,0 +1,151 @@
+//! Rows a second into `samples` through the client and the engine's HTTP interface, as a sink inserts: Native blocks,
+//! one insert one block, a token each. Prints one line a block size.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a bench prints what it measured, and stops at the first surprise"
+)]
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use memwide_model::{
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Region, Snoop,
+    Tier, Tlb,
+};
+use memwide_store::engine::{Child, ChildOptions, EngineOptions};
+use memwide_store::native::{Constant, append_constants, walk};
+use memwide_store::rows::{SampleRow, Samples, TableRows};
+use memwide_store::tools;
+
+/// Rows inserted for each block size.
+const ROWS: u64 = 2_000_000;
+
+/// The next of a row of numbers that look random (splitmix64).
+fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A block of samples of 64 hosts and 9,000 functions, unsorted.
+fn block(rows: u64, state: &mut u64, now: u32) -> Vec<u8> {
+    let mut samples = Samples::default();
+    let hosts: Vec<String> = (0..64).map(|i| format!("host-{i:03}")).collect();
+    let begin = i64::from(now / 86_400 * 86_400) * 1_000_000_000;
+    for i in 0..rows {
+        let r = mix(state);
+        let pick = |shift: u32, n: u64| (r >> shift) % n;
+        let host = usize::try_from(pick(0, 64)).unwrap();
+        let function = pick(8, 9000) * pick(24, 9000) / 9000;
+        samples.push(&SampleRow {
+            time: begin + i64::try_from(i * 3_000 + pick(3, 3_000)).unwrap(),
+            host: &hosts[host],
+            source_id: (host as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            batch: i / 1000,
+            cpu: u16::try_from(pick(5, 128)).unwrap(),
+            pid: u32::try_from(1000 + pick(9, 50)).unwrap(),
+            tid: u32::try_from(1000 + pick(9, 500)).unwrap(),
+            comm: ["worker", "io", "main", "gc"][usize::try_from(pick(11, 4)).unwrap()],
+            workload_id: pick(9, 50).wrapping_mul(0xc2b2_ae3d_27d4_eb4f),
+            event_id: 77,
+            event: "cpu/mem-loads,ldlat=30/P",
+            tier: Tier::Precise,
+            context: Context::User,
+            ip: 0x55_5555_0000 + function * 512 + pick(40, 512),
+            function_id: function.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            location_id: (function * 512 + pick(40, 512)).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            stack_id: (function * 16 + pick(44, 16)).wrapping_mul(0xff51_afd7_ed55_8ccd),
+            addr: 0x7f00_0000_0000 + pick(16, 1 << 30) * 8,
+            phys_addr: pick(14, 1 << 34) & !7,
+            data_id: pick(30, 300).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            region: Region::Heap,
+            data_src: 0x6810_0842 + (pick(33, 6) << 5),
+            period: 10_007,
+            weight: u32::try_from(30 + pick(20, 600)).unwrap(),
+            ins_lat: 0,
+            retire_lat: 0,
+            latency_kind: LatencyKind::Use,
+            page_shift: 12,
+            page_node: u8::try_from(pick(7, 2)).unwrap(),
+            op: Op::Load,
+            level: [Level::L1, Level::L2, Level::L3, Level::Ram]
+                [usize::try_from(pick(50, 4)).unwrap()],
+            outcome: Outcome::Hit,
+            snoop: Snoop::None,
+            tlb: Tlb::L1OrL2Hit,
+            locked: 0,
+            blocked: Blocked::No,
+            hw_locality: Locality::ALL[usize::try_from(1 + pick(52, 2)).unwrap()],
+            page_locality: Locality::ALL[usize::try_from(1 + pick(7, 2)).unwrap()],
+            locality: Locality::ALL[usize::try_from(1 + pick(52, 2)).unwrap()],
+            locality_basis: LocalityBasis::Hw,
+        });
+    }
+    let block = samples.finish().swap_remove(0);
+    append_constants(
+        &block.bytes,
+        &[Constant::U16("part", 0), Constant::Seconds("ingested", now)],
+    )
+    .unwrap()
+}
+
+#[tokio::main]
+async fn main() {
+    let Ok(library) = tools::engine_library().inspect_err(|error| eprintln!("skipped: {error}"))
+    else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let child = Child::spawn(ChildOptions {
+        program: env!("CARGO_BIN_EXE_memwide-store-engine").into(),
+        args: Vec::new(),
+        engine: EngineOptions {
+            library,
+            data: folder.path().join("engine"),
+            ..EngineOptions::default()
+        },
+    });
+    let child = child.await.unwrap();
+    let store = child.store("memwide").unwrap();
+    store.migrate().await.unwrap();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let (now, mut state) = (u32::try_from(now).unwrap(), 1);
+    for rows in [50_000, 200_000, 500_000] {
+        store.execute("TRUNCATE TABLE samples").await.unwrap();
+        let encoding = Instant::now();
+        let blocks: Vec<Vec<u8>> = (0..ROWS / rows)
+            .map(|_| block(rows, &mut state, now))
+            .collect();
+        let encoding = encoding.elapsed().as_secs_f64();
+        let bytes: usize = blocks.iter().map(Vec::len).sum();
+        let names: Vec<String> = walk(&blocks[0])
+            .unwrap()
+            .names()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let began = Instant::now();
+        for (i, block) in blocks.into_iter().enumerate() {
+            store
+                .insert_native("samples", &names, &format!("{rows}/{i}"), block.into())
+                .await
+                .unwrap();
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        println!(
+            "{rows:>7} rows a block: {:.0} rows/s, {:.0} MB/s, {} bytes a row in Native; rows made and encoded at {:.0} rows/s",
+            ROWS as f64 / seconds,
+            bytes as f64 / seconds / 1e6,
+            bytes as u64 / ROWS,
+            ROWS as f64 / encoding,
+        );
+    }
+}
