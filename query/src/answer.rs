@@ -1,0 +1,194 @@
+//! An answer: columns with units, rows, and how complete it is.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+
+/// Type of a column's values; a value may also be missing ([`Value::Null`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A name.
+    Text,
+    /// A whole number.
+    Number,
+    /// A real number.
+    Real,
+}
+
+impl Kind {
+    /// Name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "string",
+            Self::Number => "u64",
+            Self::Real => "f64",
+        }
+    }
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Name, unique within an answer.
+    pub name: &'static str,
+    /// Type.
+    pub kind: Kind,
+    /// `samples`, `cycles`, `events`, `ratio`, `records`, `seconds`, …; empty for names.
+    pub unit: &'static str,
+}
+
+impl Column {
+    /// A name, without a unit.
+    pub const fn text(name: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Text,
+            unit: "",
+        }
+    }
+
+    /// A count of `unit`.
+    pub const fn number(name: &'static str, unit: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Number,
+            unit,
+        }
+    }
+
+    /// A measure in `unit`.
+    pub const fn real(name: &'static str, unit: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Real,
+            unit,
+        }
+    }
+}
+
+/// One value of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// There is none: the source declares no such thing. Never a stand-in for 0.
+    Null,
+    /// A name.
+    Text(String),
+    /// A whole number.
+    Number(u64),
+    /// A real number.
+    Real(f64),
+}
+
+impl Value {
+    /// Reads a JSON value of ClickHouse as `kind`.
+    pub(crate) fn read(kind: Kind, json: Json) -> Option<Self> {
+        Some(match (kind, json) {
+            (_, Json::Null) => Self::Null,
+            (Kind::Text, Json::String(text)) => Self::Text(text),
+            (Kind::Number, Json::Number(number)) => Self::Number(number.as_u64()?),
+            (Kind::Number, Json::String(digits)) => Self::Number(digits.parse().ok()?),
+            (Kind::Real, Json::Number(number)) => Self::Real(number.as_f64()?),
+            _ => return None,
+        })
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::Null => Json::Null,
+            Self::Text(text) => json!(text),
+            Self::Number(number) => json!(number),
+            Self::Real(real) => json!(real),
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Null => Ok(()),
+            Self::Text(text) => out.write_str(text),
+            Self::Number(number) => write!(out, "{number}"),
+            Self::Real(real) => write!(out, "{real}"),
+        }
+    }
+}
+
+/// What is there and what is missing in the time range and on the hosts of an answer, by the ledger.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Completeness {
+    /// Hosts that sent batches within the range.
+    pub hosts_seen: u64,
+    /// Hosts known by facts or ledger within 24 hours before the range's end.
+    pub hosts_expected: u64,
+    /// Samples that became rows.
+    pub samples_stored: u64,
+    /// Samples that collectors took from rings.
+    pub samples_produced: u64,
+    /// Samples stored, by tier.
+    pub tiers: BTreeMap<String, u64>,
+    /// Seconds in which nothing could be seen, summed over hosts.
+    pub blind_seconds: f64,
+    /// Records not stored, by reason of the ledger.
+    pub missing: BTreeMap<String, u64>,
+}
+
+impl Completeness {
+    /// As JSON.
+    pub fn to_json(&self) -> Json {
+        let tiers = self.tiers.iter();
+        let tiers: Vec<Json> = tiers
+            .map(|(tier, samples)| json!({ "tier": tier, "samples": samples }))
+            .collect();
+        json!({
+            "hosts_seen": self.hosts_seen,
+            "hosts_expected": self.hosts_expected,
+            "samples_stored": self.samples_stored,
+            "samples_produced": self.samples_produced,
+            "tiers": tiers,
+            "blind_seconds": self.blind_seconds,
+            "missing": self.missing,
+        })
+    }
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Columns, in the order of each row's values.
+    pub columns: Vec<Column>,
+    /// Rows; each has one value a column.
+    pub rows: Vec<Vec<Value>>,
+    /// How complete it is.
+    pub completeness: Completeness,
+    /// Table the rows were read from.
+    pub source_table: &'static str,
+    /// What a reader must know: rounded times, mixed tiers, cut rows.
+    pub notes: Vec<String>,
+}
+
+impl Answer {
+    /// As JSON: `{"columns":[{"name","type","unit"}],"rows":[[…]],"completeness":{…},"source_table":…,"notes":[…]}`.
+    pub fn to_json(&self) -> Json {
+        let columns = self.columns.iter();
+        let columns: Vec<Json> = columns
+            .map(|column| json!({ "name": column.name, "type": column.kind.name(), "unit": column.unit }))
+            .collect();
+        let rows = self.rows.iter();
+        let rows: Vec<Json> = rows
+            .map(|row| row.iter().map(Value::to_json).collect())
+            .collect();
+        json!({
+            "columns": columns,
+            "rows": rows,
+            "completeness": self.completeness.to_json(),
+            "source_table": self.source_table,
+            "notes": self.notes,
+        })
+    }
+
+    /// Place of the column `name`.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+}

@@ -1,0 +1,126 @@
+//! Which hosts there are: facts, last sign of life, completeness.
+
+use memwide_model::Reason;
+use memwide_proto::v1;
+
+use super::completeness::{expected_since, losses};
+use super::filter::{Dimension, Filter};
+use super::table::time_condition;
+use super::time::{MINUTE_NS, Range};
+use super::{AskError, Name, Plan};
+use crate::answer::Column;
+use crate::statement::Statement;
+
+/// Filters that hosts know.
+pub(super) const DIMENSIONS: &[Dimension] = &[Dimension::Host, Dimension::Tier];
+
+/// Facts shown, as the table `hosts` names them.
+const FACTS: &[&str] = &[
+    "kind",
+    "arch",
+    "os_release",
+    "cpu_vendor",
+    "cpu_model",
+    "remote_means",
+    "virtualization",
+    "version",
+];
+
+/// The question `hosts`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hosts {
+    /// Range, filters, rows.
+    pub filter: Filter,
+}
+
+impl Hosts {
+    pub(super) fn parse(pairs: &[(String, String)], now_ns: u64) -> Result<Self, AskError> {
+        Ok(Self {
+            filter: Filter::parse(Name::Hosts, pairs, now_ns, |_, _| Ok(()))?,
+        })
+    }
+
+    /// From a message.
+    pub(crate) fn from_message(message: v1::HostsRequest, now_ns: u64) -> Result<Self, AskError> {
+        Ok(Self {
+            filter: Filter::from_message(Name::Hosts, message.filter, now_ns)?,
+        })
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        let filter = &self.filter;
+        let range = filter.range.outwards(MINUTE_NS);
+        let expected = Range {
+            since_ns: expected_since(range),
+            until_ns: range.until_ns,
+        };
+        let mut statement = Statement::default();
+        let hosts = match filter.values(Dimension::Host) {
+            [] => String::new(),
+            names => format!(" AND host IN ({})", statement.texts(names)),
+        };
+        let tiers = match filter.values(Dimension::Tier) {
+            [] => String::new(),
+            names => format!(" WHERE hasAny(tiers, [{}])", statement.texts(names)),
+        };
+        let within = time_condition(&mut statement, false, range);
+        let lately = time_condition(&mut statement, false, expected);
+        let ever = {
+            let until = statement.number(range.until_ns / 1_000_000_000);
+            format!("time < toDateTime({until}, 'UTC')")
+        };
+        let of =
+            |reason: Reason| format!("sumIf(records, {within} AND reason = '{}')", reason.name());
+        let facts: Vec<String> = FACTS
+            .iter()
+            .map(|fact| format!("argMax({fact}, h.time) AS {fact}"))
+            .collect();
+        statement.sql = format!(
+            "SELECT host, formatDateTime(greatest(ledger_time, toDateTime(facts_time, 'UTC')), \
+             '%Y-%m-%dT%H:%i:%SZ', 'UTC'), \
+             stored, produced, if(produced = 0, NULL, stored / produced), lost, blind, \
+             arrayStringConcat(tiers, ' '), {facts}, cpus, nodes, capabilities \
+             FROM (SELECT host, max(time) AS ledger_time, {stored} AS stored, {produced} AS produced, \
+             sumIf(records, {within} AND reason IN ({losses})) AS lost, \
+             sumIf(seconds, {within} AND reason = '{blind}') AS blind \
+             FROM ledger_1m WHERE {lately}{hosts} GROUP BY host) AS l \
+             FULL OUTER JOIN (SELECT host, max(h.time) AS facts_time, {fact_list}, argMax(tiers, h.time) AS tiers, \
+             toUInt64(argMax(cpus, h.time)) AS cpus, toUInt64(argMax(nodes, h.time)) AS nodes, \
+             argMax(capabilities, h.time) AS capabilities \
+             FROM hosts AS h WHERE {ever}{hosts} GROUP BY host) AS f USING (host){tiers} \
+             ORDER BY host LIMIT {limit}",
+            facts = FACTS.join(", "),
+            fact_list = facts.join(", "),
+            stored = of(Reason::Stored),
+            produced = of(Reason::Produced),
+            losses = losses(),
+            blind = Reason::BlindSeconds.name(),
+            limit = u64::from(filter.limit) + 1,
+        );
+        let mut columns = vec![
+            Column::text("host"),
+            Column::text("last_seen"),
+            Column::number("samples_stored", "samples"),
+            Column::number("samples_produced", "samples"),
+            Column::real("completeness", "ratio"),
+            Column::number("lost", "records"),
+            Column::real("blind_seconds", "seconds"),
+            Column::text("tiers"),
+        ];
+        columns.extend(FACTS.iter().map(|fact| Column::text(fact)));
+        columns.extend([
+            Column::number("cpus", "cpus"),
+            Column::number("nodes", "nodes"),
+            Column::text("capabilities"),
+        ]);
+        Plan {
+            statement,
+            columns,
+            table: "hosts",
+            limit: filter.limit,
+            range,
+            hosts: filter.values(Dimension::Host).to_vec(),
+            notes: Vec::new(),
+        }
+    }
+}

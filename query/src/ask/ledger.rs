@@ -1,0 +1,71 @@
+//! What is stored and what is missing, by host, event and reason.
+
+use memwide_proto::v1;
+
+use super::filter::{Dimension, Filter};
+use super::table::time_condition;
+use super::time::MINUTE_NS;
+use super::{AskError, Name, Plan};
+use crate::answer::Column;
+use crate::statement::Statement;
+
+/// Filters that lines of the ledger know.
+pub(super) const DIMENSIONS: &[Dimension] = &[Dimension::Host, Dimension::Event, Dimension::Tier];
+
+/// The question `ledger`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ledger {
+    /// Range, filters, rows.
+    pub filter: Filter,
+}
+
+impl Ledger {
+    pub(super) fn parse(pairs: &[(String, String)], now_ns: u64) -> Result<Self, AskError> {
+        Ok(Self {
+            filter: Filter::parse(Name::Ledger, pairs, now_ns, |_, _| Ok(()))?,
+        })
+    }
+
+    /// From a message.
+    pub(crate) fn from_message(message: v1::LedgerRequest, now_ns: u64) -> Result<Self, AskError> {
+        Ok(Self {
+            filter: Filter::from_message(Name::Ledger, message.filter, now_ns)?,
+        })
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        let filter = &self.filter;
+        let range = filter.range.outwards(MINUTE_NS);
+        let mut statement = Statement::default();
+        let mut conditions = vec![time_condition(&mut statement, false, range)];
+        for (dimension, values) in filter.dimensions() {
+            conditions.push(format!(
+                "{} IN ({})",
+                dimension.name(),
+                statement.texts(values)
+            ));
+        }
+        statement.sql = format!(
+            "SELECT host, tier, event, reason, sum(records) AS c4, sum(seconds) AS c5 FROM ledger_1m WHERE {} \
+             GROUP BY host, tier, event, reason ORDER BY host, tier, event, reason LIMIT {}",
+            conditions.join(" AND "),
+            u64::from(filter.limit) + 1,
+        );
+        Plan {
+            statement,
+            columns: vec![
+                Column::text("host"),
+                Column::text("tier"),
+                Column::text("event"),
+                Column::text("reason"),
+                Column::number("records", "records"),
+                Column::real("seconds", "seconds"),
+            ],
+            table: "ledger_1m",
+            limit: filter.limit,
+            range,
+            hosts: filter.values(Dimension::Host).to_vec(),
+            notes: Vec::new(),
+        }
+    }
+}

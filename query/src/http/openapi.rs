@@ -1,0 +1,211 @@
+//! The OpenAPI document, made from the same tables that the parser of questions reads.
+
+use memwide_service::build_info::BUILD;
+use serde_json::{Map, Value as Json, json};
+
+use super::{Format, PATHS};
+use crate::ask::{BreakdownBy, Dimension, Estimator, LIMIT_DEFAULT, LIMIT_MAX, Name};
+
+/// The document.
+pub(super) fn document() -> Json {
+    let mut paths = Map::new();
+    for (path, methods) in PATHS {
+        let mut operations = Map::new();
+        for method in *methods {
+            operations.insert((*method).to_owned(), operation(path, method));
+        }
+        paths.insert((*path).to_owned(), Json::Object(operations));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "memwide",
+            "version": BUILD.version,
+            "description": "Questions about memory accesses of a fleet. Rows of different tiers and events stand side \
+                            by side and are not to be added up; every answer says how complete it is."
+        },
+        "paths": paths,
+        "components": { "schemas": schemas() },
+    })
+}
+
+fn operation(path: &str, method: &str) -> Json {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let question = Name::ALL.iter().find(|question| question.name() == name);
+    let (summary, parameters, schema) = match (question, name) {
+        (Some(question), _) => (summary(*question), of_question(*question), "Answer"),
+        (None, "sql") if method == "get" => ("One statement that reads.", of_sql(), "SqlAnswer"),
+        (None, "sql") => ("One statement that reads.", Vec::new(), "SqlAnswer"),
+        (None, "status") => (
+            "How this service is, and what stands behind it.",
+            Vec::new(),
+            "Status",
+        ),
+        (None, _) => ("This document.", Vec::new(), "Document"),
+    };
+    let mut content = json!({ "application/json": { "schema": reference(schema) } });
+    if question.is_some() || name == "sql" {
+        content["text/csv"] = json!({ "schema": { "type": "string" } });
+    }
+    if question.is_some() {
+        content["text/plain"] = json!({ "schema": { "type": "string" } });
+    }
+    let problem = json!({ "description": "A problem and its remedy.", "content": {
+        "application/problem+json": { "schema": reference("Problem") } } });
+    let mut operation = json!({
+        "operationId": if method == "get" { name.to_owned() } else { format!("{method}_{name}") },
+        "summary": summary,
+        "parameters": parameters,
+        "responses": { "200": { "description": "The answer.", "content": content }, "default": problem },
+    });
+    if method == "post" {
+        operation["requestBody"] = json!({ "required": true, "content": { "application/json": {
+            "schema": reference("SqlRequest") } } });
+    }
+    operation
+}
+
+const fn summary(question: Name) -> &'static str {
+    match question {
+        Name::Functions => "Which functions, with every estimator side by side.",
+        Name::Breakdown => "How samples are spread; every distribution sums to all samples.",
+        Name::Hosts => "Which hosts there are: facts, last sign of life, completeness.",
+        Name::Ledger => "What is stored and what is missing, by host, event and reason.",
+    }
+}
+
+fn parameter(name: &str, description: &str, schema: Json) -> Json {
+    json!({ "name": name, "in": "query", "description": description, "schema": schema })
+}
+
+/// Parameters of a question, in the order of its error messages.
+fn of_question(question: Name) -> Vec<Json> {
+    let time = "-1h (s, m, h, d, w), now, RFC 3339, or nanoseconds since 1970.";
+    let text = json!({ "type": "string" });
+    let mut parameters = vec![
+        parameter(
+            "since",
+            &format!("First moment; one hour before `until` unless given. {time}"),
+            text.clone(),
+        ),
+        parameter(
+            "until",
+            &format!("Moment behind the last one; now unless given. {time}"),
+            text,
+        ),
+        parameter(
+            "limit",
+            "Most rows.",
+            json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT }),
+        ),
+        parameter(
+            "format",
+            "Of the answer; the Accept header chooses too.",
+            json!({ "type": "string", "enum": ["json", "csv", "table"] }),
+        ),
+    ];
+    for extra in question.extra() {
+        parameters.push(match (question, *extra) {
+            (Name::Functions, "by") => {
+                let names: Vec<&str> = Estimator::ALL.iter().map(|by| by.name()).collect();
+                parameter(
+                    "by",
+                    "What orders the rows.",
+                    json!({ "type": "string", "enum": names }),
+                )
+            }
+            (_, "by") => {
+                let names: Vec<&str> = BreakdownBy::ALL.iter().map(|by| by.name()).collect();
+                list(
+                    "by",
+                    "Columns of the table; several, by commas or repeated, make a cross table.",
+                    Some(names),
+                )
+            }
+            (_, extra) => parameter(extra, "One row a host.", json!({ "type": "boolean" })),
+        });
+    }
+    let filters = question.dimensions().iter();
+    parameters.extend(filters.map(|filter| {
+        list(
+            filter.name(),
+            filter.description(),
+            Dimension::values(*filter),
+        )
+    }));
+    parameters
+}
+
+/// A parameter that may be repeated.
+fn list(name: &str, description: &str, values: Option<Vec<&str>>) -> Json {
+    let items = match values {
+        Some(values) => json!({ "type": "string", "enum": values }),
+        None => json!({ "type": "string" }),
+    };
+    parameter(
+        name,
+        description,
+        json!({ "type": "array", "items": items }),
+    )
+}
+
+fn formats() -> Json {
+    let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+    json!({ "type": "string", "enum": names, "default": "json" })
+}
+
+fn of_sql() -> Vec<Json> {
+    let mut query = parameter("query", "The statement.", json!({ "type": "string" }));
+    query["required"] = json!(true);
+    vec![
+        query,
+        parameter("format", "Of the answer.", formats()),
+        parameter(
+            "param_name",
+            "Value of `{name:Type}` in the statement; any name behind `param_`.",
+            json!({ "type": "string" }),
+        ),
+    ]
+}
+
+fn reference(schema: &str) -> Json {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+fn object(properties: Json) -> Json {
+    json!({ "type": "object", "properties": properties })
+}
+
+fn schemas() -> Json {
+    let (text, count, real) = (
+        json!({ "type": "string" }),
+        json!({ "type": "integer" }),
+        json!({ "type": "number" }),
+    );
+    let texts = json!({ "type": "array", "items": text });
+    let column = object(json!({ "name": text, "type": text, "unit": text }));
+    let rows = json!({ "type": "array", "description": "One list of values a row, in the order of the columns.",
+        "items": { "type": "array" } });
+    let tiers =
+        json!({ "type": "array", "items": object(json!({ "tier": text, "samples": count })) });
+    json!({
+        "Answer": object(json!({
+            "columns": { "type": "array", "items": reference("Column") }, "rows": rows,
+            "completeness": reference("Completeness"), "source_table": text, "notes": texts })),
+        "SqlAnswer": object(json!({
+            "columns": { "type": "array", "items": reference("Column") }, "rows": rows,
+            "completeness": reference("Completeness"), "notes": texts })),
+        "SqlRequest": json!({ "type": "object", "required": ["query"], "additionalProperties": false,
+            "properties": { "query": text, "params": { "type": "object" }, "format": formats() } }),
+        "Column": column,
+        "Completeness": object(json!({
+            "hosts_seen": count, "hosts_expected": count, "samples_stored": count, "samples_produced": count,
+            "tiers": tiers, "blind_seconds": real,
+            "missing": { "type": "object", "additionalProperties": count } })),
+        "Status": object(json!({
+            "ready": { "type": "boolean" }, "version": text, "commit": text, "ingest_address": text,
+            "store": { "type": "object" }, "services": { "type": "array" }, "collects": texts })),
+        "Document": { "type": "object" },
+        "Problem": object(json!({ "type": text, "title": text, "status": count, "detail": text, "remedy": text })),
+    })
+}

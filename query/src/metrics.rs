@@ -1,0 +1,42 @@
+//! Metrics of the query service.
+
+use memwide_service::{declare_metrics, label_set};
+
+use crate::problem::Class;
+
+label_set! {
+    /// How a question ended.
+    pub enum Outcome("outcome") {
+        /// Answered.
+        Answered => "answered",
+        /// Wrong question.
+        Question => "question",
+        /// Refused.
+        Forbidden => "forbidden",
+        /// A limit was reached.
+        Limit => "limit",
+        /// The store was away or busy.
+        Unavailable => "unavailable",
+        /// Ours.
+        Internal => "internal",
+    }
+}
+
+declare_metrics! {
+    pub counter ANSWERED = "query_answered_requests_total", Requests, "Questions and statements, by how they ended.", by Outcome;
+}
+
+/// Counts one question.
+pub(crate) fn count(problem: Option<Class>) {
+    let outcome = match problem {
+        None => Outcome::Answered,
+        Some(Class::Forbidden) => Outcome::Forbidden,
+        Some(Class::Limit) => Outcome::Limit,
+        Some(Class::Unavailable) => Outcome::Unavailable,
+        Some(Class::Internal) => Outcome::Internal,
+        Some(Class::Question | Class::NotFound | Class::Method | Class::MediaType) => {
+            Outcome::Question
+        }
+    };
+    ANSWERED.add(outcome, 1);
+}

@@ -1,0 +1,77 @@
+//! The listener: HTTP/1.1, HTTP/2 without TLS, gRPC and the admin endpoints on one port.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use memwide_service::CancellationToken;
+use memwide_service::admin::{self, Admin, Condition, Readiness};
+use memwide_service::metrics::Registry;
+use memwide_store::Store;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::service::Service;
+use crate::status::StatusDetail;
+use crate::{grpc, http, metrics};
+
+/// How often the store is asked whether it answers.
+const STORE_ASKED_EVERY: Duration = Duration::from_secs(2);
+
+/// The query service as a process of its own: the store is the one at `config.store`.
+pub async fn serve(
+    config: Config,
+    listener: TcpListener,
+    stop: CancellationToken,
+    status: watch::Receiver<StatusDetail>,
+) -> anyhow::Result<()> {
+    let url = config
+        .store
+        .expose()
+        .ok_or_else(|| anyhow::anyhow!("`store` is not set: give the URL of the store"))?;
+    let (_kept, stores) = watch::channel(Some(Store::from_url(url)?));
+    let admin = Admin {
+        service: "query",
+        registry: Arc::new(Registry::new().with(metrics::ALL)),
+        readiness: Readiness::new(),
+        config: serde_json::to_value(&config)?,
+    };
+    serve_with(
+        Service::new(config.limits, stores, status),
+        admin,
+        listener,
+        stop,
+    )
+    .await
+}
+
+/// The query service within a larger process, which brings the store and the admin endpoints.
+///
+/// A condition `store` is added to the admin's readiness.
+pub async fn serve_with(
+    service: Service,
+    admin: Admin,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let loopback = listener.local_addr()?.ip().is_loopback();
+    let condition = admin.readiness.expect("store", "not asked yet");
+    let router = http::router(service.clone(), loopback)
+        .route_service("/memwide.v1.Query/{*method}", grpc::server(service.clone()))
+        .merge(admin.router());
+    tokio::select! {
+        served = admin::serve(listener, router, stop) => served,
+        () = watch_store(&service, &condition) => Ok(()),
+    }
+}
+
+/// Keeps the readiness condition; never ends.
+async fn watch_store(service: &Service, condition: &Condition) {
+    loop {
+        match service.status().await.store {
+            Ok(()) => condition.holds(),
+            Err(why) => condition.fails(why),
+        }
+        tokio::time::sleep(STORE_ASKED_EVERY).await;
+    }
+}

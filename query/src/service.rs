@@ -1,0 +1,276 @@
+//! Questions in, answers out: the part that HTTP and gRPC share.
+
+use std::sync::Arc;
+
+use memwide_service::clock;
+use memwide_store::{Request, Store, StoreError};
+use tokio::sync::{Semaphore, watch};
+
+use crate::answer::{Answer, Column, Completeness, Value};
+use crate::ask::{HostCounts, LedgerCounts, Plan, Question, Range};
+use crate::config::Limits;
+use crate::metrics;
+use crate::problem::{Class, Problem};
+use crate::statement::Statement;
+use crate::status::{Status, StatusDetail};
+
+/// Answers questions from a store that may come and go.
+#[derive(Debug, Clone)]
+pub struct Service {
+    pub(crate) limits: Limits,
+    stores: watch::Receiver<Option<Store>>,
+    status: watch::Receiver<StatusDetail>,
+    places: Arc<Semaphore>,
+}
+
+impl Service {
+    /// `stores` holds the store as its reader sees it, once there is one.
+    pub fn new(
+        limits: Limits,
+        stores: watch::Receiver<Option<Store>>,
+        status: watch::Receiver<StatusDetail>,
+    ) -> Self {
+        let places = Arc::new(Semaphore::new(limits.at_once.max(1)));
+        Self {
+            limits,
+            stores,
+            status,
+            places,
+        }
+    }
+
+    /// Answers one question. Dropping the future stops the statements.
+    pub async fn answer(&self, question: &Question) -> Result<Answer, Problem> {
+        let plan = question.plan();
+        let (rows, completeness) = tokio::try_join!(
+            self.rows(&plan.statement, &plan.columns),
+            self.completeness(&plan)
+        )?;
+        let mut rows = rows;
+        let mut notes = plan.finish(&mut rows);
+        if completeness.hosts_seen < completeness.hosts_expected {
+            let missing = completeness.hosts_expected - completeness.hosts_seen;
+            notes.push(format!(
+                "{missing} of {} hosts sent nothing in this range",
+                completeness.hosts_expected
+            ));
+        }
+        Ok(Answer {
+            columns: plan.columns,
+            rows,
+            completeness,
+            source_table: plan.table,
+            notes,
+        })
+    }
+
+    /// The completeness of what was stored over a range.
+    pub(crate) async fn completeness_of(&self, range: Range) -> Result<Completeness, Problem> {
+        let plan = Plan {
+            statement: Statement::default(),
+            columns: Vec::new(),
+            table: "",
+            limit: 0,
+            range,
+            hosts: Vec::new(),
+            notes: Vec::new(),
+        };
+        self.completeness(&plan).await
+    }
+
+    async fn completeness(&self, plan: &Plan) -> Result<Completeness, Problem> {
+        let (ledger, hosts) = (plan.ledger_statement(), plan.hosts_statement());
+        let (ledger_columns, host_columns) = (LedgerCounts::columns(), HostCounts::columns());
+        let (ledger, hosts) = tokio::try_join!(
+            self.rows(&ledger, &ledger_columns),
+            self.rows(&hosts, &host_columns)
+        )?;
+        let mut completeness = Completeness::default();
+        LedgerCounts::read(&ledger, &mut completeness);
+        HostCounts::read(&hosts, &mut completeness);
+        Ok(completeness)
+    }
+
+    /// Rows of one of our own statements, typed as `columns` say.
+    async fn rows(
+        &self,
+        statement: &Statement,
+        columns: &[Column],
+    ) -> Result<Vec<Vec<Value>>, Problem> {
+        let mut request = self.limited(&statement.sql, "JSONCompactEachRow");
+        for (name, value) in &statement.params {
+            request = request.param(name, value);
+        }
+        let store = self.store()?;
+        let place = self.place().await?;
+        let answer = store.query(request).await;
+        drop(place);
+        let answer = answer.map_err(|error| self.failed(&error, &statement.sql))?;
+        read_rows(&answer, columns)
+    }
+
+    /// Runs a statement that a person typed, through the guard; the answer comes as `format`.
+    pub(crate) async fn guarded(
+        &self,
+        sql: &str,
+        params: &[(String, String)],
+        format: &str,
+    ) -> Result<bytes::Bytes, Problem> {
+        let rows = self.limits.rows;
+        let mut request = self
+            .limited(sql, format)
+            .setting("max_result_rows", rows)
+            .setting("result_overflow_mode", "throw");
+        for (name, value) in params {
+            request = request.param(name, value);
+        }
+        let store = self.store()?;
+        let place = self.place().await?;
+        let answer = store.guarded(request).await;
+        drop(place);
+        answer.map_err(|error| Problem::from_store(&error, &self.limits))
+    }
+
+    /// A request under the limits that hold for everything.
+    fn limited(&self, sql: &str, format: &str) -> Request {
+        Request::new(sql, format)
+            .setting("max_execution_time", self.limits.seconds)
+            .setting("max_memory_usage", self.limits.memory_bytes)
+            .setting("cancel_http_readonly_queries_on_client_close", 1)
+            .answer_bytes(self.limits.answer_bytes)
+    }
+
+    fn store(&self) -> Result<Store, Problem> {
+        self.stores.borrow().clone().ok_or_else(Problem::not_ready)
+    }
+
+    async fn place(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.places)
+            .acquire_owned()
+            .await
+            .map_err(|_| Problem::not_ready())
+    }
+
+    /// One of our own statements failed: unless the store is away or busy, that is ours to mend.
+    fn failed(&self, error: &StoreError, sql: &str) -> Problem {
+        let mut problem = Problem::from_store(error, &self.limits);
+        if problem.class == Class::Question || problem.class == Class::Forbidden {
+            tracing::error!(error = %memwide_service::telemetry::Chain(error), sql, "a question's statement failed");
+            problem.class = Class::Internal;
+            problem.title = "the question's statement failed";
+            "report this with the question and the log of the query service"
+                .clone_into(&mut problem.remedy);
+        }
+        problem
+    }
+
+    /// How everything is.
+    pub async fn status(&self) -> Status {
+        let detail = self.status.borrow().clone();
+        let (mut store, mut rows) = (Err(Problem::not_ready()), false);
+        if self.stores.borrow().is_some() {
+            let statement = Statement {
+                sql: "SELECT count() > 0 FROM mix_1m".to_owned(),
+                params: Vec::new(),
+            };
+            let column = [Column::number("rows", "rows")];
+            store = self.rows(&statement, &column).await.map(|answer| {
+                rows = answer
+                    .first()
+                    .is_some_and(|row| row.first() == Some(&Value::Number(1)));
+            });
+        }
+        Status {
+            detail,
+            store: store.map_err(|problem| problem.to_string()),
+            rows,
+        }
+    }
+
+    /// Counts how a question ended.
+    pub(crate) fn count<T>(&self, outcome: &Result<T, Problem>) {
+        metrics::count(outcome.as_ref().err().map(|problem| problem.class));
+    }
+
+    /// Wall time.
+    pub(crate) fn now_ns() -> u64 {
+        clock::unix_ns()
+    }
+}
+
+/// Lines of JSON arrays as typed rows.
+fn read_rows(answer: &[u8], columns: &[Column]) -> Result<Vec<Vec<Value>>, Problem> {
+    let unusable = |detail: String| Problem {
+        class: Class::Internal,
+        title: "the store's answer cannot be used",
+        detail,
+        remedy: "look at the log of the query service".to_owned(),
+    };
+    let text = String::from_utf8_lossy(answer); // names of a traced program may hold any bytes
+    let mut rows = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let cells: Vec<serde_json::Value> =
+            serde_json::from_str(line).map_err(|error| unusable(error.to_string()))?;
+        if cells.len() != columns.len() {
+            return Err(unusable(format!(
+                "{} columns instead of {}",
+                cells.len(),
+                columns.len()
+            )));
+        }
+        let mut row = Vec::with_capacity(cells.len());
+        for (cell, column) in cells.into_iter().zip(columns) {
+            let value = Value::read(column.kind, cell);
+            row.push(value.ok_or_else(|| {
+                unusable(format!(
+                    "column `{}` is no {}",
+                    column.name,
+                    column.kind.name()
+                ))
+            })?);
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] = &[
+        Column::text("a"),
+        Column::number("b", ""),
+        Column::real("c", ""),
+    ];
+
+    #[test]
+    fn rows_are_typed_and_hostile_names_are_kept_readable() {
+        let rows = read_rows(
+            b"[\"x\\u0000<b>\", 18446744073709551615, null]\n[\"\xff\", \"7\", 1e3]\n",
+            COLUMNS,
+        )
+        .unwrap();
+        let text = |text: &str| Value::Text(text.to_owned());
+        assert_eq!(
+            rows[0],
+            [text("x\0<b>"), Value::Number(u64::MAX), Value::Null]
+        );
+        assert_eq!(
+            rows[1],
+            [text("\u{fffd}"), Value::Number(7), Value::Real(1000.0)]
+        );
+    }
+
+    #[test]
+    fn an_answer_of_another_shape_is_an_error_that_says_so() {
+        for (answer, says) in [
+            ("[1]", "1 columns instead of 3"),
+            ("[1,1,1]", "`a` is no string"),
+            ("{", "EOF"),
+        ] {
+            let detail = read_rows(answer.as_bytes(), COLUMNS).unwrap_err().detail;
+            assert!(detail.contains(says), "{detail}");
+        }
+    }
+}
