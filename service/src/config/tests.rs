@@ -117,6 +117,20 @@ fn variables_are_read_as_the_type_of_their_key() {
 }
 
 #[test]
+fn numbers_may_be_written_in_every_way_of_toml() {
+    for (text, expected) in [
+        ("1_000_000", 1_000_000),
+        ("0xff", 255),
+        ("0b1_01", 5),
+        ("+7", 7),
+    ] {
+        let file = format!("[spool]\nmax_bytes = {text}\n");
+        check(&file, &[], &Value::Null, |c| c.spool.max_bytes = expected);
+    }
+    check("rate = 1_0.5e1", &[], &Value::Null, |c| c.rate = 105.0);
+}
+
+#[test]
 fn a_table_that_is_empty_by_default_takes_any_key() {
     check("[labels]\nzone = 'a'\n", &[], &Value::Null, |c| {
         c.labels.insert("zone".into(), "a".into());
