@@ -114,12 +114,6 @@ pub enum SinkError {
     /// The store cannot be used.
     #[error("cannot use the store")]
     Store(#[from] StoreError),
-    /// Another sink changed the partition's block record.
-    #[error("another sink works on partition {partition}; each partition needs exactly one")]
-    Taken {
-        /// The partition.
-        partition: u16,
-    },
     /// The block record is older than the store remembers its tokens.
     #[error(
         "the open block {first}-{last} of partition {partition} is {age_days} days old; the store may have forgotten \
@@ -154,7 +148,4 @@ pub enum SinkError {
         /// Messages found.
         found: u64,
     },
-    /// One of the tasks failed.
-    #[error("a part of the sink failed")]
-    Run(#[from] memwide_service::run::RunError),
 }

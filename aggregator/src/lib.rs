@@ -21,18 +21,11 @@ mod partition;
 mod publish;
 mod rollup;
 mod server;
+mod sink;
 mod stream;
 
 pub use config::{Config, NatsConfig, SinkConfig};
 pub use error::{AggregatorError, Cause, SinkError, StreamError};
 pub use nats_server::server_config;
 pub use server::serve;
-
-use memwide_service::CancellationToken;
-
-/// Moves rows from the stream to the store until `stop` is cancelled.
-pub async fn sink(config: SinkConfig, stop: CancellationToken) -> Result<(), SinkError> {
-    let _ = config;
-    stop.cancelled().await;
-    Ok(())
-}
+pub use sink::{sink, sink_into};

@@ -1,0 +1,75 @@
+//! JetStream → ClickHouse, a partition at a time, block by block:
+//!
+//! ```text
+//!   read up to N rows ─▶ record {first, last, ingested} ─▶ insert table by table, ledger last ─▶ record done ─▶ purge
+//!                              (compare and set)             (token a table and day)
+//! ```
+//!
+//! Dying between any two steps repeats the open record: the same messages, the same tokens, the same rows. Two sinks on
+//! one partition are wasteful, not wrong: both insert the same blocks under the same tokens.
+
+mod block;
+mod close;
+mod dead;
+mod insert;
+mod reader;
+mod record;
+mod worker;
+
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use memwide_service::CancellationToken;
+use memwide_store::Store;
+use tokio::sync::watch;
+
+use crate::config::SinkConfig;
+use crate::error::SinkError;
+use crate::stream::{connect, ensure, patiently};
+use worker::Worker;
+
+/// How long the store remembers tokens at least: an older open record stops the sink.
+const TOKENS_KEPT: Duration = Duration::from_hours(7 * 24);
+
+/// Moves rows from the stream to the store at `config.store` until `stop` is cancelled.
+pub async fn sink(config: SinkConfig, stop: CancellationToken) -> Result<(), SinkError> {
+    let url = config.store.expose().ok_or_else(|| SinkError::Config("`store` is not set: give its URL".to_owned()))?;
+    let (_keep, store) = watch::channel(Store::from_url(url)?);
+    sink_into(config, store, stop).await
+}
+
+/// As [`sink`], into a store that may move: an embedded engine has another port and password after each restart.
+/// `config.store` is not looked at.
+pub async fn sink_into(
+    config: SinkConfig,
+    store: watch::Receiver<Store>,
+    stop: CancellationToken,
+) -> Result<(), SinkError> {
+    if let Some(beyond) = config.owned.iter().find(|index| **index >= config.partitions) {
+        let text = format!("owned names partition {beyond}, there are {} (from 0)", config.partitions);
+        return Err(SinkError::Config(text));
+    }
+    if config.close_every_s == 0 || config.block_rows == 0 {
+        return Err(SinkError::Config("close_every_s and block_rows must be at least 1".to_owned()));
+    }
+    let nats = connect(&config.nats, "sink").await?;
+    let ensured = patiently("stream", &stop, || async {
+        ensure(&nats, &config.nats, config.partitions).await?;
+        dead::ensure(&nats, &config).await?;
+        record::ensure(&nats, &config.nats).await
+    });
+    let Some(records) = ensured.await? else { return Ok(()) };
+    // All partitions in one task: what costs CPU is handed to threads, the rest waits for others.
+    let mut workers = FuturesUnordered::new();
+    for index in config.partitions() {
+        let worker = Worker::new(index, nats.clone(), records.clone(), store.clone(), config.clone(), stop.clone());
+        workers.push(worker.run());
+    }
+    while let Some(ended) = workers.next().await {
+        ended?;
+    }
+    Ok(())
+}
+
+/// Errors that a worker passes on; `None` of the inner option: the process stops.
+type Stoppable<T> = Result<Option<T>, SinkError>;

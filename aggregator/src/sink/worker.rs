@@ -1,0 +1,347 @@
+//! A partition's sink.
+
+use std::time::Duration;
+
+use async_nats::jetstream::kv;
+use memwide_proto::{SCHEMA_VERSION, subject, v1};
+use memwide_service::{CancellationToken, clock};
+use memwide_store::Store;
+use memwide_store::rows::{Samples, TableRows};
+use prost::Message as _;
+use tokio::sync::watch;
+
+use super::block::{self, Insert, Poison};
+use super::close;
+use super::dead::{self, Letter};
+use super::insert::{Ended, Target};
+use super::reader::{Reader, Stored};
+use super::record::{self, Kept};
+use super::{Stoppable, TOKENS_KEPT};
+use crate::config::SinkConfig;
+use crate::error::{SinkError, StreamError};
+use crate::metrics;
+use crate::stream::{Nats, patiently};
+
+/// How long to wait for a hint before looking again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Rows wait so long for others of the same burst.
+const QUIET: Duration = Duration::from_millis(150);
+
+/// One partition's sink.
+pub(super) struct Worker {
+    partition: u16,
+    nats: Nats,
+    records: kv::Store,
+    config: SinkConfig,
+    target: Target,
+    stop: CancellationToken,
+    reader: Reader,
+}
+
+/// What stopped a step.
+enum Break {
+    /// The process stops.
+    Stopped,
+    /// Another sink has changed the record: begin again from it.
+    Overtaken,
+}
+
+/// Short for steps: go on, or a reason not to.
+type Step<T> = Result<Result<T, Break>, SinkError>;
+
+macro_rules! go {
+    ($step:expr) => {
+        match $step? {
+            Ok(value) => value,
+            Err(reason) => return Ok(Err(reason)),
+        }
+    };
+}
+
+impl Worker {
+    pub(super) fn new(
+        partition: u16,
+        nats: Nats,
+        records: kv::Store,
+        store: watch::Receiver<Store>,
+        config: SinkConfig,
+        stop: CancellationToken,
+    ) -> Self {
+        let reader = Reader::new(nats.clone(), partition, 1);
+        let target = Target { store, stop: stop.clone(), partition };
+        Self { partition, nats, records, config, target, stop, reader }
+    }
+
+    /// Works until the process stops.
+    pub(super) async fn run(mut self) -> Result<(), SinkError> {
+        loop {
+            match self.from_the_record().await? {
+                Err(Break::Stopped) => return Ok(()),
+                Ok(()) | Err(Break::Overtaken) => {
+                    tracing::warn!(partition = self.partition, "another sink works on this partition too");
+                    if self.sleep(LOOK_AGAIN).await {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes up what the record says and goes on from there.
+    async fn from_the_record(&mut self) -> Step<()> {
+        let mut kept = go!(self.ask("block record", || record::read(&self.records, self.partition)).await);
+        if kept.record.closing_to_s != 0 {
+            kept = go!(self.close(kept).await);
+        }
+        if !kept.record.done {
+            kept = go!(self.repeat(kept).await);
+        }
+        self.reader.seek(kept.record.last + 1);
+        loop {
+            let now_s = clock::unix_ns() / 1_000_000_000;
+            if let Some(through) = close::due(&kept.record, self.config.close_every_s, now_s) {
+                kept.record.closing_to_s = through;
+                kept = go!(self.write(kept).await);
+                kept = go!(self.close(kept).await);
+            }
+            let messages = go!(self.gather().await);
+            let (Some(first), Some(last)) = (messages.first(), messages.last()) else { continue };
+            let created_wall_s = (clock::unix_ns() / 1_000_000_000).max(kept.record.created_wall_s + 1);
+            if kept.revision == 0 {
+                // Nothing was ingested before the first block.
+                kept.record.closed_through_s = created_wall_s - 1;
+            }
+            kept.record = v1::BlockRecord {
+                schema_version: SCHEMA_VERSION,
+                first: first.sequence,
+                last: last.sequence,
+                created_wall_s,
+                done: false,
+                ..kept.record
+            };
+            kept = go!(self.write(kept).await);
+            kept = go!(self.store(kept, &messages, Vec::new()).await);
+        }
+    }
+
+    /// Inserts an open block again: the same messages under the same tokens.
+    async fn repeat(&mut self, kept: Kept) -> Step<Kept> {
+        let (first, last) = (kept.record.first, kept.record.last);
+        let age_s = (clock::unix_ns() / 1_000_000_000).saturating_sub(kept.record.created_wall_s);
+        let partition = self.partition;
+        if age_s > TOKENS_KEPT.as_secs() {
+            return Err(SinkError::TooOld {
+                partition,
+                first,
+                last,
+                age_days: age_s / 86_400,
+                key: subject::block_key(partition),
+                bucket: subject::BLOCK_BUCKET,
+            });
+        }
+        let letters = go!(self.ask("dead letters", || dead::of_block(&self.nats, partition, first, last)).await);
+        self.reader.seek(first);
+        let mut messages = Vec::new();
+        while messages.last().is_none_or(|message: &Stored| message.sequence < last) {
+            let Some(message) = go!(self.next().await) else { break };
+            if message.sequence <= last {
+                messages.push(message);
+            }
+        }
+        let ends = (messages.first().map(|m| m.sequence), messages.last().map(|m| m.sequence));
+        if ends != (Some(first), Some(last)) {
+            return Err(SinkError::Gone { partition, first, last, found: messages.len() as u64 });
+        }
+        tracing::info!(partition, first, last, "repeating the open block");
+        self.store(kept, &messages, letters).await
+    }
+
+    /// Reads a block: until it is full, old, or nothing more comes.
+    async fn gather(&mut self) -> Step<Vec<Stored>> {
+        let mut messages: Vec<Stored> = Vec::new();
+        let (mut rows, mut bytes) = (0_u64, 0_u64);
+        let mut begin = None;
+        loop {
+            let head = go!(self.peek().await);
+            if let Some((samples, size)) = head {
+                let full = rows + samples > self.config.block_rows || bytes + size > self.config.block_bytes;
+                if full && !messages.is_empty() {
+                    return Ok(Ok(messages));
+                }
+                rows += samples;
+                bytes += size;
+                messages.extend(self.reader.take());
+                begin.get_or_insert_with(clock::instant);
+                continue;
+            }
+            let Some(begin) = begin else {
+                // Nothing waits. Come back now and then: a close may be due.
+                if self.wait(LOOK_AGAIN).await {
+                    return Ok(Err(Break::Stopped));
+                }
+                if self.reader_has_news().await {
+                    continue;
+                }
+                return Ok(Ok(messages));
+            };
+            let left = self.config.block_wait().saturating_sub(begin.elapsed());
+            if left.is_zero() || self.wait(left.min(QUIET)).await || !self.reader_has_news().await {
+                return Ok(Ok(messages));
+            }
+        }
+    }
+
+    async fn reader_has_news(&mut self) -> bool {
+        matches!(self.reader.peek().await, Ok(Some(_)))
+    }
+
+    /// The next message: its samples and its bytes unpacked.
+    async fn peek(&mut self) -> Step<Option<(u64, u64)>> {
+        loop {
+            match self.reader.peek().await {
+                Ok(None) => return Ok(Ok(None)),
+                Ok(Some(message)) => {
+                    let block = v1::RowBlock::decode(message.payload.clone()).unwrap_or_default();
+                    let samples = if block.table == Samples::TABLE { block.rows } else { 0 };
+                    return Ok(Ok(Some((samples.into(), block.native_bytes))));
+                }
+                Err(failure) if failure.is_retryable() => {
+                    tracing::debug!(error = %memwide_service::telemetry::Chain(&failure), "NATS gives no rows");
+                    if self.sleep(LOOK_AGAIN / 4).await {
+                        return Ok(Err(Break::Stopped));
+                    }
+                }
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Step<Option<Stored>> {
+        go!(self.peek().await);
+        Ok(Ok(self.reader.take()))
+    }
+
+    /// Inserts a block's rows, marks the record as done, purges.
+    async fn store(&mut self, mut kept: Kept, messages: &[Stored], mut letters: Vec<Letter>) -> Step<Kept> {
+        let mut refused: Vec<u64> = letters.iter().map(|letter| letter.sequence).collect();
+        let (inserts, poison) = self.unpack(&kept.record, messages, &refused).await;
+        go!(self.bury(messages, &mut letters, poison).await);
+        let mut facts = inserts;
+        let mut at = 0;
+        let mut entered = false;
+        loop {
+            if at == facts.len() && !entered {
+                entered = true;
+                let samples = letters.iter().map(|letter| letter.samples).sum();
+                block::enter_refused(&kept.record, &mut facts, samples);
+            }
+            let Some(insert) = facts.get_mut(at) else { break };
+            match self.target.insert(insert).await? {
+                Ended::Stored => at += 1,
+                Ended::Stopped => return Ok(Err(Break::Stopped)),
+                Ended::Poisoned { sequences, why } => {
+                    refused.extend(&sequences);
+                    insert.parts.retain(|part| !sequences.contains(&part.sequence));
+                    let empty = insert.parts.is_empty();
+                    let found = messages.iter().filter(|message| sequences.contains(&message.sequence));
+                    let poison = found
+                        .map(|message| {
+                            let samples = block::samples_in(message);
+                            Poison { sequence: message.sequence, why: why.clone(), samples }
+                        })
+                        .collect();
+                    go!(self.bury(messages, &mut letters, poison).await);
+                    if empty {
+                        facts.remove(at);
+                    }
+                }
+            }
+        }
+        kept.record.done = true;
+        kept = go!(self.write(kept).await);
+        metrics::BLOCKS.add(1);
+        self.purge(kept.record.last).await;
+        Ok(Ok(kept))
+    }
+
+    async fn unpack(
+        &self,
+        record: &v1::BlockRecord,
+        messages: &[Stored],
+        refused: &[u64],
+    ) -> (Vec<Insert>, Vec<Poison>) {
+        let (record, messages, refused) = (record.clone(), messages.to_vec(), refused.to_vec());
+        let unpacked = tokio::task::spawn_blocking(move || block::inserts(&record, &messages, &refused)).await;
+        match unpacked {
+            Ok(unpacked) => unpacked,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
+    /// Keeps refused messages in the dead-letter stream before anything else of their insert goes in.
+    async fn bury(&self, messages: &[Stored], letters: &mut Vec<Letter>, poison: Vec<Poison>) -> Step<()> {
+        for Poison { sequence, why, samples } in poison {
+            if letters.iter().any(|letter| letter.sequence == sequence) {
+                continue;
+            }
+            let Some(message) = messages.iter().find(|message| message.sequence == sequence) else { continue };
+            let partition = self.partition;
+            tracing::error!(partition, sequence, samples, why, "rows refused for good; kept as a dead letter");
+            go!(self.ask("dead letter", || dead::send(&self.nats, partition, message, samples, &why)).await);
+            metrics::DEAD.add(1);
+            letters.push(Letter { sequence, samples });
+        }
+        Ok(Ok(()))
+    }
+
+    /// Removes what is stored; cursors stay, the last one of the partition. A failure only costs room.
+    async fn purge(&self, through: u64) {
+        let Ok(stream) = self.nats.context.get_stream_no_info(subject::STREAM).await else { return };
+        let data = stream.purge().filter(subject::data(self.partition)).sequence(through + 1);
+        let cursors = stream.purge().filter(subject::cursor(self.partition)).keep(1);
+        for failure in [data.await.err(), cursors.await.err()].into_iter().flatten() {
+            tracing::debug!(partition = self.partition, error = %failure, "stored rows not purged yet");
+        }
+    }
+
+    async fn close(&mut self, mut kept: Kept) -> Step<Kept> {
+        if !close::run(&self.target, &kept.record).await {
+            return Ok(Err(Break::Stopped));
+        }
+        kept.record.closed_through_s = kept.record.closing_to_s;
+        kept.record.closing_to_s = 0;
+        kept = go!(self.write(kept).await);
+        metrics::CLOSES.add(1);
+        Ok(Ok(kept))
+    }
+
+    /// Writes the record; overtaken if it is not the one known.
+    async fn write(&self, kept: Kept) -> Step<Kept> {
+        let written = go!(self.ask("block record", || record::write(&self.records, &kept)).await);
+        Ok(written.ok_or(Break::Overtaken))
+    }
+
+    async fn ask<T, F>(&self, what: &'static str, request: impl FnMut() -> F) -> Step<T>
+    where
+        F: Future<Output = Result<T, StreamError>>,
+    {
+        let answered: Stoppable<T> = patiently(what, &self.stop, request).await.map_err(SinkError::from);
+        Ok(answered?.ok_or(Break::Stopped))
+    }
+
+    /// Waits for a hint; true when the process stops.
+    async fn wait(&mut self, longest: Duration) -> bool {
+        tokio::select! {
+            () = self.stop.cancelled() => true,
+            () = self.reader.wait(longest) => false,
+        }
+    }
+
+    /// True when the process stops.
+    async fn sleep(&self, pause: Duration) -> bool {
+        tokio::select! {
+            () = self.stop.cancelled() => true,
+            () = tokio::time::sleep(pause) => false,
+        }
+    }
+}
