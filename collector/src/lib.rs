@@ -8,14 +8,22 @@
 //! It does not decode: no symbol is looked up, no sample field is read but the event's id. What it sends are the kernel's
 //! own bytes, packed without loss, and the counts that say what is missing.
 
+mod batch;
+mod clock;
 mod config;
+mod events;
 mod live;
 pub mod metrics;
 mod replay;
+mod ring;
+mod snapshot;
 mod status;
+mod sys;
 pub mod uplink;
 
+pub use batch::section as pack_section;
 pub use config::{Config, EventConfig, RingConfig, SpoolConfig};
+pub use events::OpenError;
 pub use live::{probe, run, run_reporting};
 pub use replay::{
     Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,

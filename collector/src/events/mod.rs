@@ -1,0 +1,15 @@
+//! What to collect: names to attrs, attrs to open descriptors, and why something cannot be had.
+
+mod capability;
+mod kinds;
+mod ladder;
+pub(crate) mod machine;
+mod open;
+mod pmu;
+mod spec;
+
+pub use open::OpenError;
+pub(crate) use open::{CpuRings, EventSet, OpenEvent, probe};
+
+#[cfg(test)]
+pub(crate) use open::side_band_layout;

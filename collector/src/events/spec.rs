@@ -1,0 +1,132 @@
+//! From the name of an event to its attr.
+
+use memwide_model::{LatencyKind, Tier};
+use memwide_perf_abi::{Attr, AttrFlags, attr_kind, read_format, sample};
+
+use super::machine::Machine;
+use super::{kinds, pmu};
+use crate::config::EventConfig;
+
+/// An event that this machine should be able to open.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EventSpec {
+    pub(crate) name: String,
+    pub(crate) pmu: String,
+    pub(crate) tier: Tier,
+    pub(crate) attr: Attr,
+    /// What Σ period estimates; empty: nothing.
+    pub(crate) population: String,
+    pub(crate) latency_kind: LatencyKind,
+    pub(crate) threshold_cycles: u32,
+    /// A tracepoint's format file.
+    pub(crate) format: String,
+    /// Its count divided by its period is its number of samples.
+    pub(crate) countable: bool,
+    /// An event that must lead its group, of the same PMU.
+    pub(crate) leader: Option<Attr>,
+}
+
+/// Why an event is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Absent {
+    pub(crate) tier: Tier,
+    pub(crate) reason: String,
+    pub(crate) remedy: String,
+}
+
+impl Absent {
+    pub(crate) fn new(tier: Tier, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            tier,
+            reason: reason.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+/// Fields of every sample: the id first, so that it is word 1 whatever follows.
+pub(crate) const BASE: u64 =
+    sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
+
+/// What all attrs share: off when opened, a sample id on every record, perf's own clock.
+pub(crate) fn base_attr(kind: u32, config: u64, sample_type: u64) -> Attr {
+    Attr {
+        kind,
+        config,
+        sample_type,
+        read_format: read_format::TOTAL_TIME_ENABLED
+            | read_format::TOTAL_TIME_RUNNING
+            | read_format::ID
+            | read_format::LOST,
+        flags: AttrFlags::default()
+            .with_disabled(true)
+            .with_sample_id_all(true)
+            .with_watermark(true),
+        ..Attr::default()
+    }
+}
+
+/// Finds the event on this machine.
+pub(crate) fn resolve(
+    event: &EventConfig,
+    callchain_frames_max: u16,
+    machine: &Machine,
+) -> Result<EventSpec, Absent> {
+    let name = event.name.as_str();
+    if event.period == Some(0) || event.freq == Some(0) {
+        let remedy = "give a period of at least 1";
+        return Err(Absent::new(Tier::Software, "its period is 0", remedy));
+    }
+    let mut spec = if let Some(spec) = kinds::software(name) {
+        spec
+    } else if let Some(rest) = name.strip_prefix("mem:") {
+        kinds::breakpoint(name, rest)?
+    } else if let Some((pmu, rest)) = name.split_once('/') {
+        pmu::event(name, pmu, rest, machine)?
+    } else if let Some((system, tracepoint)) = name.split_once(':') {
+        kinds::tracepoint(name, system, tracepoint, machine)?
+    } else {
+        let remedy = "see `memwide doctor` for the events this machine has";
+        return Err(Absent::new(
+            Tier::Software,
+            "no event has this name",
+            remedy,
+        ));
+    };
+    if event.callchain {
+        spec.attr.sample_type |= sample::CALLCHAIN;
+        spec.attr.sample_max_stack = stack_bound(callchain_frames_max, machine);
+    }
+    match (event.period, event.freq) {
+        (Some(_), Some(_)) => {
+            let remedy = "remove one of the two";
+            return Err(Absent::new(
+                spec.tier,
+                "both `period` and `freq` are given",
+                remedy,
+            ));
+        }
+        (Some(period), None) => spec.attr.sample_period = period,
+        (None, Some(freq)) if spec.is_clock() => {
+            spec.attr.sample_period = kinds::clock_period(freq)
+        }
+        (None, Some(_)) => {
+            let reason = "`freq` is for clocks: a kernel-chosen period makes counts incomparable";
+            return Err(Absent::new(spec.tier, reason, "give a `period`"));
+        }
+        (None, None) => {}
+    }
+    Ok(spec)
+}
+
+/// The kernel refuses a bound above its own.
+fn stack_bound(wanted: u16, machine: &Machine) -> u16 {
+    let most = machine.setting("perf_event_max_stack").unwrap_or(127);
+    wanted.min(u16::try_from(most).unwrap_or(127))
+}
+
+impl EventSpec {
+    fn is_clock(&self) -> bool {
+        self.attr.kind == attr_kind::SOFTWARE && self.attr.config <= 1
+    }
+}

@@ -1,0 +1,117 @@
+//! Perf descriptors: the system calls that no safe wrapper offers. The ring is the only other place with `unsafe`.
+#![expect(unsafe_code, reason = "ioctl on perf descriptors")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+
+use memwide_perf_abi::Attr;
+use perf_event::events::Software;
+use perf_event::{Builder, Counter};
+use perf_event_open_sys::bindings::{__BindgenBitfieldUnit, PERF_FLAG_FD_CLOEXEC, perf_event_attr};
+use perf_event_open_sys::ioctls;
+
+/// Bytes of the attr that the binding has fields for; also the size recorded in event descriptions.
+pub(crate) const ATTR_BYTES: usize = size_of::<perf_event_attr>();
+
+/// An open event of one CPU, all processes.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    fd: OwnedFd,
+    /// The kernel's id: word 1 of its samples.
+    pub(crate) id: u64,
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<Counter> for Descriptor {
+    fn from(counter: Counter) -> Self {
+        let id = counter.id();
+        // SAFETY: `into_raw_fd` gives up the only owner of an open descriptor; it has exactly this new one.
+        let fd = unsafe { OwnedFd::from_raw_fd(counter.into_raw_fd()) };
+        Self { fd, id }
+    }
+}
+
+impl Descriptor {
+    /// Opens `attr` on `cpu` for every process.
+    pub(crate) fn open(attr: &Attr, cpu: u32) -> io::Result<Self> {
+        let mut builder = Builder::new(Software::DUMMY);
+        builder.any_pid().one_cpu(cpu as usize);
+        fill(builder.attrs_mut(), attr);
+        Ok(builder.build()?.into())
+    }
+
+    /// Opens `attr` in the group that `leader` leads.
+    pub(crate) fn open_in_group(attr: &Attr, cpu: u32, leader: &Self) -> io::Result<Self> {
+        let mut builder = Builder::new(Software::DUMMY);
+        builder.any_pid().one_cpu(cpu as usize);
+        fill(builder.attrs_mut(), attr);
+        let kernel_attr = builder.attrs_mut();
+        // SAFETY: `kernel_attr` is a whole attr with its own size in it, and lives through the call; the leader is open.
+        let fd = unsafe {
+            perf_event_open_sys::perf_event_open(
+                kernel_attr,
+                -1,
+                i32::try_from(cpu).unwrap_or(i32::MAX),
+                leader.fd.as_raw_fd(),
+                std::os::raw::c_ulong::from(PERF_FLAG_FD_CLOEXEC),
+            )
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut id = 0;
+        // SAFETY: the call above gave this descriptor to us alone.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: the descriptor is open; the kernel writes one u64 to `id`.
+        check(unsafe { ioctls::ID(fd.as_raw_fd(), &raw mut id) })?;
+        Ok(Self { fd, id })
+    }
+
+    /// Writes what it records into the ring of `leader`, which must be of the same CPU and clock.
+    pub(crate) fn share_ring_of(&self, leader: &Self) -> io::Result<()> {
+        // SAFETY: both descriptors are open while borrowed; the call takes numbers only.
+        check(unsafe { ioctls::SET_OUTPUT(self.fd.as_raw_fd(), leader.fd.as_raw_fd()) })
+    }
+
+    /// Starts it.
+    pub(crate) fn enable(&self) -> io::Result<()> {
+        // SAFETY: the descriptor is open; the call takes numbers only.
+        check(unsafe { ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
+    }
+
+    /// Stops it; what is in its ring stays.
+    pub(crate) fn disable(&self) -> io::Result<()> {
+        // SAFETY: the descriptor is open; the call takes numbers only.
+        check(unsafe { ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
+    }
+}
+
+fn check(outcome: i32) -> io::Result<()> {
+    if outcome == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Copies field by field; the size stays the binding's.
+fn fill(to: &mut perf_event_attr, from: &Attr) {
+    to.type_ = from.kind;
+    to.config = from.config;
+    to.__bindgen_anon_1.sample_period = from.sample_period;
+    to.sample_type = from.sample_type;
+    to.read_format = from.read_format;
+    to._bitfield_1 = __BindgenBitfieldUnit::new(from.flags.0.to_le_bytes());
+    to.__bindgen_anon_2.wakeup_events = from.wakeup;
+    to.bp_type = from.bp_type;
+    to.__bindgen_anon_3.config1 = from.config1;
+    to.__bindgen_anon_4.config2 = from.config2;
+    to.branch_sample_type = from.branch_sample_type;
+    to.sample_max_stack = from.sample_max_stack;
+    to.config3 = from.config3;
+}
