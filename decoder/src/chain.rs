@@ -1,0 +1,70 @@
+//! Callchains: addresses with markers that say whose code follows.
+
+use crate::context::Mode;
+use memwide_perf_abi::Words;
+
+/// Most frames taken of one chain; perf's own default limit.
+pub(crate) const FRAMES_MAX: usize = 127;
+
+/// Values from here on are markers (`PERF_CONTEXT_MAX`), not addresses.
+const MARKERS_FROM: u64 = 4095_u64.wrapping_neg();
+
+/// Calls `each` for every frame, innermost first. A marker nobody knows ends the walk with nothing more, as in perf.
+pub(crate) fn walk(chain: Words<'_>, mut each: impl FnMut(Mode, u64)) {
+    let mut mode = Mode::User;
+    let mut frames = 0;
+    for word in chain.iter() {
+        if word < MARKERS_FROM {
+            if frames == FRAMES_MAX {
+                return;
+            }
+            frames += 1;
+            each(mode, word);
+            continue;
+        }
+        mode = match word.wrapping_neg() {
+            32 => Mode::Other, // hypervisor
+            128 => Mode::Kernel,
+            512 => Mode::User,
+            2048 | 2176 | 2560 => Mode::Guest,
+            640 => continue, // user frames that come later
+            _ => return,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walked(words: &[u64]) -> Vec<(Mode, u64)> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut frames = Vec::new();
+        walk(Words::new(&bytes), |mode, ip| frames.push((mode, ip)));
+        frames
+    }
+
+    #[test]
+    fn markers_say_whose_frames_follow() {
+        let (kernel, user) = (128_u64.wrapping_neg(), 512_u64.wrapping_neg());
+        assert_eq!(
+            walked(&[kernel, 0xffff_ffff_8100_0000, user, 0x40, 0x50]),
+            [
+                (Mode::Kernel, 0xffff_ffff_8100_0000),
+                (Mode::User, 0x40),
+                (Mode::User, 0x50)
+            ]
+        );
+        assert_eq!(walked(&[0x40]), [(Mode::User, 0x40)]);
+    }
+
+    #[test]
+    fn an_unknown_marker_ends_the_chain() {
+        assert_eq!(walked(&[0x40, u64::MAX, 0x50]), [(Mode::User, 0x40)]);
+    }
+
+    #[test]
+    fn a_long_chain_is_cut_as_perf_cuts_it() {
+        assert_eq!(walked(&[1; 500]).len(), FRAMES_MAX);
+    }
+}

@@ -1,0 +1,224 @@
+//! Everything a sample says beyond its names: classes, localities, region of the data, context.
+
+use crate::context::Mode;
+use crate::locality::{Topology, combine};
+use crate::machine::{Machine, Place};
+use crate::symbols::What;
+use memwide_model::{Classified, Context, DataSrc, Locality, LocalityBasis, Pmu, Region, classify};
+use memwide_perf_abi::SampleView;
+use memwide_perf_abi::file::Features;
+use memwide_proto::v1;
+
+/// Name under which the collector and every other part of memwide runs.
+const OWN_COMM: &str = "memwide";
+
+/// Kernel addresses have this bit set on every 64-bit machine.
+const KERNEL_BIT: u64 = 1 << 63;
+
+/// What is derived from one sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Derived {
+    /// Displayed values of `data_src`.
+    pub class: Classified,
+    /// Node of the data page.
+    pub page_node: Option<u8>,
+    /// Node of the page against node of the CPU.
+    pub page_locality: Locality,
+    /// The one that counts, and what it rests on.
+    pub locality: Locality,
+    /// What `locality` rests on.
+    pub basis: LocalityBasis,
+    /// What the data address belongs to.
+    pub region: Region,
+    /// The variable or mapping of the data address.
+    pub(crate) data: Option<Place>,
+    /// In which context the CPU was.
+    pub context: Context,
+}
+
+/// Knows the host's PMU and memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Deriver {
+    pmu: Pmu,
+    topology: Topology,
+    own_pid: Option<u32>,
+}
+
+impl Deriver {
+    /// From a host's facts.
+    pub(crate) fn new(facts: &v1::HostFacts) -> Self {
+        let pid = facts.labels.get("collector_pid");
+        Self {
+            pmu: Pmu::of(&facts.cpu_vendor, &facts.arch),
+            topology: Topology::new(facts),
+            own_pid: pid.and_then(|pid| pid.parse().ok()),
+        }
+    }
+
+    /// From the header of a file.
+    pub(crate) fn of_file(features: &Features) -> Self {
+        Self::new(&facts_of(features))
+    }
+
+    /// What the innermost entry frame of the kernel chain says: the sample's own place, then its callers.
+    pub(crate) fn entry(
+        &self,
+        machine: &Machine,
+        mode: Mode,
+        code: Option<&Place>,
+        frames: &[(u64, Place)],
+    ) -> Option<Context> {
+        if mode != Mode::Kernel {
+            return None;
+        }
+        let own = code.and_then(|place| machine.entry(place));
+        own.or_else(|| frames.iter().find_map(|(_, place)| machine.entry(place)))
+    }
+
+    /// `data` is where the data address lies by the mode the code ran in.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one sample's facts, used in one place each"
+    )]
+    pub(crate) fn derive(
+        &self,
+        machine: &mut Machine,
+        view: &SampleView<'_>,
+        mode: Mode,
+        pid: u32,
+        time: u64,
+        data: Option<Place>,
+        entry: Option<Context>,
+    ) -> Derived {
+        let word = view.data_src();
+        let class = word.map_or(Classified::NONE, |word| classify(DataSrc(word), self.pmu));
+        let page_node = view
+            .phys_addr()
+            .and_then(|phys| self.topology.node_of_page(phys));
+        let page_locality = self.topology.page_locality(page_node, view.cpu());
+        let (locality, basis) = combine(class.hw_locality, page_locality, class.level);
+        let (region, data) = match (view.addr(), data) {
+            (Some(addr), Some(place)) if addr != 0 => region(machine, mode, pid, addr, time, place),
+            _ => (Region::Unknown, None),
+        };
+        let own = self.own_pid == Some(pid) || is_own(machine, pid, time);
+        Derived {
+            class,
+            page_node,
+            page_locality,
+            locality,
+            basis,
+            region,
+            data,
+            context: machine.context(mode, pid, own, entry),
+        }
+    }
+}
+
+fn is_own(machine: &mut Machine, pid: u32, time: u64) -> bool {
+    let name = machine.spaces_mut().comm_at(pid, pid, time);
+    machine.spaces().name(name) == OWN_COMM
+}
+
+/// The region of an address. Kernel code touches user memory too: then the process's mappings say what it is.
+fn region(
+    machine: &mut Machine,
+    mode: Mode,
+    pid: u32,
+    addr: u64,
+    time: u64,
+    by_mode: Place,
+) -> (Region, Option<Place>) {
+    let is_kernel = addr & KERNEL_BIT != 0;
+    let place = match (mode, is_kernel) {
+        (Mode::Guest | Mode::Other, _) => return (Region::Unknown, None),
+        (Mode::Kernel, true) | (Mode::User, false) => by_mode,
+        (Mode::Kernel, false) => machine.data(Mode::User, pid, addr, time),
+        (Mode::User, true) => machine.data(Mode::Kernel, pid, addr, time),
+    };
+    let Some(what) = machine.what(&place) else {
+        let region = if is_kernel {
+            Region::Kernel
+        } else {
+            Region::Unknown
+        };
+        return (region, None);
+    };
+    match what {
+        What::File if place.variable => (Region::Global, Some(place)),
+        What::Anonymous => match machine.bss(pid, addr, time) {
+            Some(variable) => (Region::Global, Some(variable)),
+            None => (Region::Anonymous, Some(place)),
+        },
+        what => (what.region(), Some(place)),
+    }
+}
+
+/// What a file's header says of the host.
+pub(crate) fn facts_of(features: &Features) -> v1::HostFacts {
+    let cpuid = features.cpuid().unwrap_or_default();
+    let mut facts = v1::HostFacts {
+        arch: features.arch().unwrap_or_default(),
+        cpu_vendor: cpuid.split(',').next().unwrap_or_default().to_owned(),
+        cpuid,
+        ..v1::HostFacts::default()
+    };
+    for node in features.numa_topology().unwrap_or_default() {
+        facts.nodes.push(v1::Node {
+            node: node.node,
+            cpus: cpu_list(&node.cpus),
+            ..v1::Node::default()
+        });
+    }
+    if let Some(memory) = features.memory_topology() {
+        for node in &memory.nodes {
+            for block in &node.blocks {
+                let start = block.saturating_mul(memory.block_size);
+                facts.memory.push(v1::MemoryRange {
+                    start,
+                    end: start.saturating_add(memory.block_size),
+                    node: u32::try_from(node.node).unwrap_or(u32::MAX),
+                });
+            }
+        }
+    }
+    facts
+}
+
+/// `0-3,8` as numbers; what is no list of CPUs gives none, and no list is longer than 65,536.
+fn cpu_list(text: &str) -> Vec<u32> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.trim().parse(), last.trim().parse::<u32>()) {
+            cpus.extend((first..=last).take(1 << 16));
+        }
+    }
+    cpus.truncate(1 << 16);
+    cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_read() {
+        assert_eq!(cpu_list("0-2,8"), [0, 1, 2, 8]);
+        assert_eq!(cpu_list(""), Vec::<u32>::new());
+        assert_eq!(cpu_list("0-4294967295").len(), 1 << 16);
+    }
+
+    #[test]
+    fn a_files_topology_places_pages() {
+        let mut features = Features::default();
+        features.set_numa_topology(&[memwide_perf_abi::file::NumaNode {
+            node: 1,
+            total_kib: 0,
+            free_kib: 0,
+            cpus: "2-3".into(),
+        }]);
+        let topology = Topology::new(&facts_of(&features));
+        assert_eq!(topology.node_of_cpu(3), Some(1));
+    }
+}

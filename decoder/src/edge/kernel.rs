@@ -1,0 +1,120 @@
+//! Symbols of the kernel and its modules, from kallsyms of the kernel that was recorded.
+
+use super::Places;
+use crate::identity::hashed;
+use crate::local::ObjectRequest;
+use crate::symbols::What;
+use crate::table::relative;
+use memwide_objects::{Kallsyms, Limits, ObjectId, SymbolTable, parse_modules};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// kallsyms, read when the first kernel symbol is wanted.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    read: Option<Result<Read, String>>,
+}
+
+#[derive(Debug)]
+struct Read {
+    text_start: u64,
+    kernel: SymbolTable,
+    modules: BTreeMap<String, SymbolTable>,
+    /// First addresses of loaded modules, where this is the running kernel.
+    bases: BTreeMap<String, u64>,
+}
+
+impl Kernel {
+    pub(super) fn table(
+        &mut self,
+        request: &ObjectRequest<'_>,
+        places: &Places,
+        build_id_dir: Option<&Path>,
+        limits: &Limits,
+    ) -> Result<SymbolTable, String> {
+        if self.read.is_none() {
+            self.read = Some(open(request, places, build_id_dir, limits));
+        }
+        let read = match &self.read {
+            Some(Ok(read)) => read,
+            Some(Err(reason)) => return Err(reason.clone()),
+            None => return Err("no kallsyms".into()),
+        };
+        if request.what == What::Kernel {
+            return Ok(relative(read.kernel.clone(), read.text_start));
+        }
+        let name = request.identity.path.trim_matches(|c| c == '[' || c == ']');
+        let table = read.modules.get(name);
+        let table = table.ok_or_else(|| format!("no module {name} in kallsyms"))?;
+        let first = table
+            .functions()
+            .iter()
+            .next()
+            .map_or(0, |symbol| symbol.start & !0xfff);
+        let base = read.bases.get(name).copied().unwrap_or(first);
+        Ok(relative(table.clone(), base))
+    }
+}
+
+fn open(
+    request: &ObjectRequest<'_>,
+    places: &Places,
+    build_id_dir: Option<&Path>,
+    limits: &Limits,
+) -> Result<Read, String> {
+    let (text, live) = text(request, places, build_id_dir)?;
+    let all = Kallsyms::parse(&text, limits).map_err(|error| error.to_string())?;
+    let text_start = all.text().map(|text| text.start);
+    let (kernel, modules) = all.into_tables();
+    let modules = modules
+        .into_iter()
+        .map(|module| (module.name, module.table));
+    let loaded = std::fs::read("/proc/modules").ok().filter(|_| live);
+    let loaded = loaded
+        .and_then(|text| parse_modules(&text).ok())
+        .unwrap_or_default();
+    Ok(Read {
+        text_start: text_start.ok_or("kallsyms has no _text and no _stext")?,
+        kernel,
+        modules: modules.collect(),
+        bases: loaded
+            .into_iter()
+            .map(|module| (module.name, module.base))
+            .collect(),
+    })
+}
+
+/// The text of kallsyms, and whether it is the running kernel's.
+fn text(
+    request: &ObjectRequest<'_>,
+    places: &Places,
+    build_id_dir: Option<&Path>,
+) -> Result<(Vec<u8>, bool), String> {
+    let read =
+        |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    if let Some(path) = &places.kallsyms {
+        return Ok((read(path)?, false));
+    }
+    let id = &request.kernel.ok_or("the kernel that ran is not known")?.id;
+    if is_running(id) {
+        return Ok((read(Path::new("/proc/kallsyms"))?, true));
+    }
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let cached = build_id_dir.map(|dir| dir.join("[kernel.kallsyms]").join(hex).join("kallsyms"));
+    match cached {
+        Some(path) if path.is_file() => Ok((read(&path)?, false)),
+        _ => {
+            Err("another kernel was recorded, and its kallsyms is not in the build id cache".into())
+        }
+    }
+}
+
+/// By build id, or by the release where the file has none.
+fn is_running(id: &[u8]) -> bool {
+    if id.len() >= 16 {
+        let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
+        return ObjectId::of_notes(&notes).is_some_and(|running| running.as_bytes() == id);
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    id == hashed("release", &[release.trim().as_bytes()])
+}

@@ -1,0 +1,109 @@
+use super::*;
+
+fn request<'a>(identity: &'a Identity, what: What) -> ObjectRequest<'a> {
+    ObjectRequest {
+        identity,
+        what,
+        base: 0,
+        kernel: matches!(what, What::Kernel).then_some(identity),
+    }
+}
+
+fn own_file() -> (PathBuf, Vec<u8>) {
+    let path = std::env::current_exe().unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    (path, bytes)
+}
+
+#[test]
+fn a_file_is_read_where_it_was_mapped_from_when_its_build_id_agrees() {
+    let (path, bytes) = own_file();
+    let Some(id) = ObjectId::of_elf(&bytes) else {
+        eprintln!("skipped: this test binary was linked without a build id");
+        return;
+    };
+    let mut source = FileSource::default();
+    let same = Identity::new(Kind::BuildId, id.as_bytes(), &path.to_string_lossy());
+    let table = source.load(&request(&same, What::File)).unwrap();
+    assert!(table.functions().len() > 100);
+    let other = Identity::new(Kind::BuildId, &[7; 20], &path.to_string_lossy());
+    let refused = source.load(&request(&other, What::File)).unwrap_err();
+    assert!(refused.contains("another build id"), "{refused}");
+}
+
+#[test]
+fn paths_lie_below_symfs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bytes) = own_file();
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    std::fs::write(folder.path().join("bin/prog"), bytes).unwrap();
+    let mut source = FileSource::new(Places {
+        symfs: Some(folder.path().to_owned()),
+        ..Places::default()
+    });
+    let identity = Identity::new(Kind::Path, &[], "/bin/prog");
+    assert!(source.load(&request(&identity, What::File)).is_ok());
+    let missing = Identity::new(Kind::Path, &[], "/bin/other");
+    let refused = source.load(&request(&missing, What::File)).unwrap_err();
+    assert_eq!(refused, "cannot read /bin/other");
+}
+
+#[test]
+fn kernel_symbols_come_from_the_file_given_relative_to_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kallsyms");
+    let text = "ffffffff81000000 T _text\nffffffff81000100 T do_work\nffffffff81000200 T _etext\n\
+                ffffffffc0001040 t xfs_read\t[xfs]\n";
+    std::fs::write(&path, text).unwrap();
+    let mut source = FileSource::new(Places {
+        kallsyms: Some(path),
+        ..Places::default()
+    });
+    let kernel = Identity::new(Kind::Kernel, &[1; 20], "[kernel.kallsyms]");
+    let table = source.load(&request(&kernel, What::Kernel)).unwrap();
+    assert_eq!(table.functions().named("do_work").unwrap().start, 0x100);
+    let module = Identity::new(Kind::Module, &[], "[xfs]");
+    let table = source.load(&request(&module, What::Module)).unwrap();
+    assert_eq!(table.functions().named("xfs_read").unwrap().start, 0x40);
+    let unknown = Identity::new(Kind::Module, &[], "[nope]");
+    assert!(source.load(&request(&unknown, What::Module)).is_err());
+}
+
+#[test]
+fn another_kernels_symbols_are_not_taken_from_the_running_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = FileSource::new(Places {
+        build_id_dir: Some(folder.path().to_owned()),
+        ..Places::default()
+    });
+    let kernel = Identity::new(Kind::Kernel, &[1; 20], "[kernel.kallsyms]");
+    let refused = source.load(&request(&kernel, What::Kernel)).unwrap_err();
+    assert!(refused.contains("another kernel"), "{refused}");
+}
+
+#[test]
+fn generated_code_is_named_by_its_map_file() {
+    let table = perf_map(b"7f00 20 first\n7f20 10 second name\nbroken\n");
+    let names: Vec<_> = table
+        .functions()
+        .iter()
+        .map(|s| (s.start, s.size, s.name))
+        .collect();
+    assert_eq!(
+        names,
+        [(0x7f00, 0x20, "first"), (0x7f20, 0x10, "second name")]
+    );
+}
+
+#[test]
+fn the_vdso_is_found_in_memory() {
+    let Some(image) = vdso::image() else {
+        eprintln!("skipped: this process has no readable [vdso]");
+        return;
+    };
+    let identity = Identity::new(Kind::Vdso, &[], "[vdso]");
+    let table = FileSource::default()
+        .load(&request(&identity, What::Vdso))
+        .unwrap();
+    assert!(!image.is_empty() && table.functions().iter().count() > 0);
+}

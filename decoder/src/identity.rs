@@ -1,0 +1,110 @@
+//! What a mapping is made of, and the id every process computes from that alike.
+
+use memwide_model::{ContentHash, MappingId};
+use memwide_proto::v1;
+
+/// Longest path or name kept, in bytes.
+const PATH_MAX: usize = 4096;
+
+/// How an identity was found; the numbers of `v1::mapping_identity::Kind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Nothing is mapped there.
+    Unknown = 0,
+    /// A file by its GNU build id.
+    BuildId = 1,
+    /// A file by a hash of its content.
+    Content = 2,
+    /// The kernel.
+    Kernel = 3,
+    /// A kernel module.
+    Module = 4,
+    /// The vdso.
+    Vdso = 5,
+    /// A name only.
+    Path = 6,
+    /// Generated code of one process.
+    Jit = 7,
+    /// A BPF program or another symbol of generated kernel code.
+    Bpf = 8,
+}
+
+/// The identity of a mapping.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// How it was found.
+    pub kind: Kind,
+    /// Build id or hash, at most 20 bytes; empty where only the path is known.
+    pub id: Box<[u8]>,
+    /// Path, `[module]`, `[kernel.kallsyms]` or the symbol's name.
+    pub path: Box<str>,
+}
+
+impl Identity {
+    /// Cuts what is longer than an id or a path can be.
+    pub fn new(kind: Kind, id: &[u8], path: &str) -> Self {
+        let cut = path.floor_char_boundary(PATH_MAX);
+        Self {
+            kind,
+            id: id.get(..20).unwrap_or(id).into(),
+            path: path.get(..cut).unwrap_or(path).into(),
+        }
+    }
+
+    /// Where nothing is mapped.
+    pub fn unknown() -> Self {
+        Self::new(Kind::Unknown, &[], "[unknown]")
+    }
+
+    /// Its id. The path counts only where nothing better is known, or names a module.
+    pub fn mapping_id(&self) -> MappingId {
+        let path = if self.id.is_empty() || self.kind == Kind::Module {
+            &self.path
+        } else {
+            ""
+        };
+        MappingId::new(self.kind as u8, &self.id, path)
+    }
+
+    /// On the wire.
+    pub fn to_wire(&self) -> v1::MappingIdentity {
+        v1::MappingIdentity {
+            kind: i32::from(self.kind as u8),
+            id: self.id.to_vec(),
+            path: self.path.to_string(),
+        }
+    }
+}
+
+/// Eight bytes that stand for a text where an id is needed.
+pub(crate) fn hashed(kind: &str, parts: &[&[u8]]) -> [u8; 8] {
+    parts
+        .iter()
+        .fold(ContentHash::of(kind), |hash, part| hash.bytes(part))
+        .finish()
+        .to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_id_is_the_same_mapping_whatever_its_path() {
+        let id = |kind, id: &[u8], path| Identity::new(kind, id, path).mapping_id();
+        assert_eq!(
+            id(Kind::BuildId, &[1], "/bin/a"),
+            id(Kind::BuildId, &[1], "/bin/b")
+        );
+        assert_ne!(id(Kind::Path, &[], "/bin/a"), id(Kind::Path, &[], "/bin/b"));
+        assert_ne!(id(Kind::Module, &[1], "[a]"), id(Kind::Module, &[1], "[b]"));
+    }
+
+    #[test]
+    fn long_names_are_cut_at_a_character() {
+        let long = "ä".repeat(PATH_MAX);
+        let identity = Identity::new(Kind::Path, &[7; 40], &long);
+        assert_eq!((identity.id.len(), identity.path.len()), (20, PATH_MAX));
+    }
+}

@@ -1,0 +1,167 @@
+//! One decoded sample of a file, its names borrowed from the session.
+
+use crate::classified::Derived;
+use crate::context::Mode;
+use crate::machine::Place;
+use crate::symbols::Objects;
+use memwide_model::DataSrc;
+use memwide_perf_abi::file::Event;
+use memwide_perf_abi::{SampleView, Weight};
+use std::borrow::Cow;
+
+/// A sample as perf would print it, with what memwide derives from it.
+#[derive(Debug)]
+pub struct LocalSample<'a> {
+    /// Its event.
+    pub event: &'a Event,
+    /// Place of the event in the file.
+    pub event_index: usize,
+    /// The fields as recorded.
+    pub view: SampleView<'a>,
+    /// Whose code ran.
+    pub mode: Mode,
+    /// `misc` of the record.
+    pub misc: u16,
+    /// Events since the sample before: recorded, the event's fixed period, or the counter's difference for counter reads.
+    pub period: u64,
+    /// The task's name, `:tid` if none is known.
+    pub comm: &'a str,
+    /// Classes, localities, region, context.
+    pub derived: Derived,
+    pub(super) code_place: Option<Place>,
+    pub(super) data_place: Option<Place>,
+    pub(super) frames: &'a [(u64, Place)],
+    pub(super) objects: &'a Objects,
+}
+
+/// An address with the names found for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// Symbol, demangled; `None` if none covers the address.
+    pub symbol: Option<Cow<'a, str>>,
+    /// Bytes from the symbol's start; 0 without a symbol.
+    pub symbol_offset: u64,
+    /// Mapped object as perf names it, `[unknown]` if there is none.
+    pub dso: &'a str,
+    /// Its build id.
+    pub build_id: Option<&'a [u8]>,
+    /// The address as perf shows it in reports where no symbol covers it: an offset in the file, or the address.
+    pub shown_address: u64,
+}
+
+/// One frame of a callchain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Code address.
+    pub ip: u64,
+    /// Its names.
+    pub named: Named<'a>,
+}
+
+const UNKNOWN: Named<'static> = Named {
+    symbol: None,
+    symbol_offset: 0,
+    dso: "[unknown]",
+    build_id: None,
+    shown_address: 0,
+};
+
+impl<'a> LocalSample<'a> {
+    /// Process id, if the event records it; `u32::MAX` if the task was gone.
+    pub fn pid(&self) -> Option<u32> {
+        self.view.pid()
+    }
+
+    /// Thread id.
+    pub fn tid(&self) -> Option<u32> {
+        self.view.tid()
+    }
+
+    /// Nanoseconds of the file's clock.
+    pub fn time_ns(&self) -> Option<u64> {
+        self.view.time()
+    }
+
+    /// CPU number.
+    pub fn cpu(&self) -> Option<u32> {
+        self.view.cpu()
+    }
+
+    /// Instruction pointer.
+    pub fn ip(&self) -> Option<u64> {
+        self.view.ip()
+    }
+
+    /// Data address.
+    pub fn addr(&self) -> Option<u64> {
+        self.view.addr()
+    }
+
+    /// Weight in the unit of the PMU.
+    pub fn weight(&self) -> Option<Weight> {
+        self.view.weight()
+    }
+
+    /// Data source.
+    pub fn data_src(&self) -> Option<DataSrc> {
+        self.view.data_src().map(DataSrc)
+    }
+
+    /// Names of the code address.
+    pub fn code(&self) -> Named<'a> {
+        self.code_place.map_or(UNKNOWN, |place| self.named(&place))
+    }
+
+    /// Names of the data address, found as perf finds them: in the mappings of the mode the code ran in.
+    pub fn data(&self) -> Named<'a> {
+        self.data_place.map_or(UNKNOWN, |place| self.named(&place))
+    }
+
+    /// The callchain, innermost first, without context markers.
+    pub fn callchain(&self) -> impl ExactSizeIterator<Item = Frame<'a>> {
+        let (frames, objects) = (self.frames, self.objects);
+        frames.iter().map(move |(ip, place)| Frame {
+            ip: *ip,
+            named: named(objects, place),
+        })
+    }
+
+    fn named(&self, place: &Place) -> Named<'a> {
+        named(self.objects, place)
+    }
+}
+
+fn named<'a>(objects: &'a Objects, place: &Place) -> Named<'a> {
+    let Some((at, object)) = place.object.and_then(|at| Some((at, objects.get(at)?))) else {
+        return Named {
+            shown_address: place.shown,
+            ..UNKNOWN
+        };
+    };
+    let table = objects.table(at);
+    let symbol = table.zip(place.symbol).and_then(|(table, symbol)| {
+        if place.variable {
+            Some((
+                objects.variable_name(at, symbol),
+                table.object(symbol)?.start,
+            ))
+        } else {
+            Some((
+                objects.function_name(at, symbol),
+                table.function(symbol)?.start,
+            ))
+        }
+    });
+    // A generated kernel symbol is its own mapping.
+    let is_symbol = object.what == crate::symbols::What::KernelSymbol;
+    let symbol = symbol.or_else(|| is_symbol.then(|| (Cow::Borrowed(object.dso()), 0)));
+    Named {
+        symbol_offset: symbol
+            .as_ref()
+            .map_or(0, |(_, start)| place.address.wrapping_sub(*start)),
+        symbol: symbol.map(|(name, _)| name),
+        dso: object.dso(),
+        build_id: object.build_id(),
+        shown_address: place.shown,
+    }
+}

@@ -1,0 +1,409 @@
+//! One host as its records tell it: tasks, mappings, kernel; and what an address in it means.
+
+use crate::context::{Mode, Task, context};
+use crate::identity::{Identity, Kind, hashed};
+use crate::space::{Area, Fork, Policy, Space, Spaces};
+use crate::symbols::{Object, ObjectIx, Objects, TableState, What};
+use memwide_model::{Context, MappingId};
+use memwide_objects::{Access, SymbolRef};
+use memwide_perf_abi::{BuildId, Mmap, Mmap2, Record, misc};
+use rustc_hash::FxHashMap;
+
+/// `MAP_HUGETLB`.
+const MAP_HUGETLB: u32 = 0x4_0000;
+/// `PROT_READ | PROT_EXEC` and `PROT_READ | PROT_WRITE`: what old records mean by code and data.
+const PROT_CODE: u32 = 5;
+const PROT_DATA: u32 = 3;
+/// How kernel code may be used.
+const CODE: Access = Access {
+    executable: true,
+    writable: false,
+};
+/// Name under which perf records the kernel's own mapping, without its last bracket.
+const KERNEL_NAME: &str = "[kernel.kallsyms";
+/// The process that starts kernel threads.
+const KTHREADD: u32 = 2;
+
+/// What an address means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// What is mapped there.
+    pub object: Option<ObjectIx>,
+    /// ELF virtual address; kernel and modules: relative to their start; without a file: the address itself.
+    pub address: u64,
+    /// The address as perf shows it where no symbol covers it: an offset in the file, or the address itself.
+    pub shown: u64,
+    /// The symbol that covers it: a function for code, a variable for data.
+    pub symbol: Option<SymbolRef>,
+    /// `symbol` is a variable.
+    pub variable: bool,
+}
+
+/// Tasks, mappings and symbols of one source.
+#[derive(Debug)]
+pub struct Machine {
+    spaces: Spaces,
+    kernel: Space,
+    objects: Objects,
+    /// Build ids of files by path, from a file's header.
+    build_ids: FxHashMap<Box<str>, BuildId>,
+    /// Stands for the kernel or vdso where no build id is known; from the kernel's release.
+    kernel_id: Box<[u8]>,
+    /// Distinguishes generated code of equal process numbers on different boots.
+    boot: Box<[u8]>,
+    kernel_object: Option<ObjectIx>,
+}
+
+impl Machine {
+    /// Knows nothing yet.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            spaces: Spaces::new(policy),
+            kernel: Space::default(),
+            objects: Objects::default(),
+            build_ids: FxHashMap::default(),
+            kernel_id: Box::default(),
+            boot: Box::default(),
+            kernel_object: None,
+        }
+    }
+
+    /// Sets the kernel's release (as `uname -r`), which names the kernel where no build id does.
+    pub fn set_kernel_release(&mut self, release: &str) {
+        if !release.is_empty() {
+            self.kernel_id = Box::new(hashed("release", &[release.as_bytes()]));
+        }
+    }
+
+    /// Sets what distinguishes this boot from others.
+    pub fn set_boot(&mut self, boot: &[u8]) {
+        self.boot = boot.into();
+    }
+
+    /// Says which build id a path has, for mappings whose records do not.
+    pub fn set_build_id(&mut self, path: &str, id: BuildId) {
+        self.build_ids.insert(path.into(), id);
+    }
+
+    /// What is mapped, and its tables.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// The same, to change.
+    pub fn objects_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+
+    /// Tasks and their mappings.
+    pub fn spaces(&self) -> &Spaces {
+        &self.spaces
+    }
+
+    /// The same, to change.
+    pub fn spaces_mut(&mut self) -> &mut Spaces {
+        &mut self.spaces
+    }
+
+    /// Applies a record at a time (nanoseconds, or a number that counts records). Samples and what is unknown are passed over.
+    pub fn apply(&mut self, record: &Record<'_>, record_misc: u16, time: u64) {
+        match record {
+            Record::Comm(comm) => {
+                self.spaces
+                    .comm(comm.pid, comm.tid, comm.comm, comm.exec, time);
+            }
+            Record::Fork(task) => {
+                let fork = Fork {
+                    pid: task.pid,
+                    tid: task.tid,
+                    ppid: task.ppid,
+                    ptid: task.ptid,
+                };
+                self.spaces
+                    .fork(fork, record_misc & misc::FORK_EXEC != 0, time);
+            }
+            Record::Exit(task) => self.spaces.exit(task.pid, task.tid, time),
+            Record::Mmap(mmap) => self.mmap(&widen(mmap), record_misc, time),
+            Record::Mmap2(mmap) => self.mmap(mmap, record_misc, time),
+            Record::Ksymbol(symbol) => {
+                let end = symbol.addr.saturating_add(u64::from(symbol.len));
+                if symbol.unregisters() {
+                    self.kernel.remove(symbol.addr, end, time);
+                    return;
+                }
+                let name = String::from_utf8_lossy(symbol.name);
+                let identity = Identity::new(Kind::Bpf, &[], &name);
+                if let Some(object) = self.objects.intern(identity, What::KernelSymbol, 0) {
+                    let area = Area {
+                        start: symbol.addr,
+                        end,
+                        offset: 0,
+                        object,
+                        access: CODE,
+                    };
+                    self.kernel.insert(area, time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn mmap(&mut self, mmap: &Mmap2<'_>, record_misc: u16, time: u64) {
+        let name = String::from_utf8_lossy(mmap.filename);
+        match Mode::of(record_misc) {
+            Mode::Guest => {}
+            Mode::Kernel => self.kernel_mmap(mmap, &name, time),
+            _ if mmap.pid == u32::MAX => self.kernel_mmap(mmap, &name, time),
+            _ => self.user_mmap(mmap, &name, time),
+        }
+    }
+
+    fn kernel_mmap(&mut self, mmap: &Mmap2<'_>, name: &str, time: u64) {
+        let id = self.build_id_of(mmap, name);
+        let mut end = mmap.addr.saturating_add(mmap.len);
+        let (identity, what, base) = if let Some(symbol) = name.strip_prefix(KERNEL_NAME) {
+            if mmap.addr == 0 && mmap.len == 0 {
+                end = u64::MAX;
+            }
+            // `[kernel.kallsyms]_text`: the offset is the address of that symbol, 0 if it was hidden.
+            let symbol = symbol.trim_start_matches(']');
+            let hidden = mmap.pgoff == 0 || symbol.is_empty();
+            let base = if hidden { mmap.addr } else { mmap.pgoff };
+            let id = id.unwrap_or_else(|| self.kernel_id.clone());
+            let kernel = Identity::new(Kind::Kernel, &id, "[kernel.kallsyms]");
+            (kernel, What::Kernel, base)
+        } else {
+            let module = Identity::new(Kind::Module, &id.unwrap_or_default(), &module_name(name));
+            (module, What::Module, mmap.addr)
+        };
+        let Some(object) = self.objects.intern(identity, what, base) else {
+            return;
+        };
+        if what == What::Kernel {
+            self.kernel_object = Some(object);
+        }
+        let area = Area {
+            start: mmap.addr,
+            end,
+            offset: mmap.addr.wrapping_sub(base),
+            object,
+            access: CODE,
+        };
+        self.kernel.insert(area, time);
+    }
+
+    fn user_mmap(&mut self, mmap: &Mmap2<'_>, name: &str, time: u64) {
+        let access = Access::from_prot(mmap.prot);
+        let mut what = What::of_name(name);
+        if mmap.flags & MAP_HUGETLB != 0 {
+            what = What::Anonymous;
+        }
+        let generated =
+            matches!(what, What::Anonymous | What::Heap | What::Stack) || name.starts_with("/SYSV");
+        let identity = if generated && access.executable {
+            what = What::Jit;
+            let id = hashed("jit", &[&self.boot, &mmap.pid.to_le_bytes()]);
+            Identity::new(Kind::Jit, &id, &format!("/tmp/perf-{}.map", mmap.pid))
+        } else {
+            match (self.build_id_of(mmap, name), name) {
+                (Some(id), "[vdso]") => Identity::new(Kind::Vdso, &id, name),
+                (None, "[vdso]") => Identity::new(Kind::Vdso, &self.kernel_id, name),
+                (Some(id), _) => Identity::new(Kind::BuildId, &id, name),
+                (None, _) => Identity::new(Kind::Path, &[], name),
+            }
+        };
+        let Some(object) = self.objects.intern(identity, what, 0) else {
+            return;
+        };
+        let offset = match what {
+            What::Vdso => 0,
+            what if what.is_identity_mapped() => mmap.addr,
+            _ => mmap.pgoff,
+        };
+        let area = Area {
+            start: mmap.addr,
+            end: mmap.addr.saturating_add(mmap.len),
+            offset,
+            object,
+            access,
+        };
+        self.spaces.map(mmap.pid, area, time);
+    }
+
+    fn build_id_of(&self, mmap: &Mmap2<'_>, name: &str) -> Option<Box<[u8]>> {
+        let own = mmap.build_id();
+        let by_path = || {
+            let key = if name.starts_with(KERNEL_NAME) {
+                "[kernel.kallsyms]"
+            } else {
+                name
+            };
+            self.build_ids.get(key).copied()
+        };
+        let id = own.or_else(by_path)?;
+        let is_set = id.as_bytes().iter().any(|byte| *byte != 0);
+        is_set.then(|| id.as_bytes().into())
+    }
+
+    fn area(&mut self, mode: Mode, pid: u32, address: u64, time: u64) -> Option<Area> {
+        match mode {
+            Mode::Kernel => self.kernel.lookup(address, time),
+            Mode::User => self.spaces.lookup(pid, address, time),
+            Mode::Guest | Mode::Other => None,
+        }
+    }
+
+    /// What a code address means.
+    pub fn code(&mut self, mode: Mode, pid: u32, ip: u64, time: u64) -> Place {
+        let Some(area) = self.area(mode, pid, ip, time) else {
+            return Place::nowhere(ip);
+        };
+        let mut place = self.place(&area, ip);
+        if let Some(table) = self.objects.table(area.object) {
+            place.symbol = table.function_at(place.address);
+        }
+        place
+    }
+
+    /// The place of an address in an area, without a symbol.
+    fn place(&self, area: &Area, address: u64) -> Place {
+        let offset = area.offset_of(address);
+        let what = self.objects.get(area.object).map(|object| object.what);
+        let mut place = Place {
+            object: Some(area.object),
+            address: offset,
+            shown: if what == Some(What::Kernel) {
+                address
+            } else {
+                offset
+            },
+            ..Place::default()
+        };
+        if let Some(table) = self.objects.table(area.object) {
+            place.address = table.address_of(offset, area.access);
+        }
+        place
+    }
+
+    /// What a data address means, as perf finds it: in the mappings of the mode the code ran in.
+    pub fn data(&mut self, mode: Mode, pid: u32, address: u64, time: u64) -> Place {
+        let Some(area) = self.area(mode, pid, address, time) else {
+            return Place::nowhere(address);
+        };
+        let mut place = self.place(&area, address);
+        if let Some(table) = self.objects.table(area.object) {
+            place.symbol = table.object_at(place.address);
+            place.variable = place.symbol.is_some();
+            if place.symbol.is_none() {
+                place.symbol = table.function_at(place.address);
+            }
+        }
+        place
+    }
+
+    /// The variable at an address of anonymous memory right behind a file's mapping: its `.bss`.
+    pub(crate) fn bss(&mut self, pid: u32, address: u64, time: u64) -> Option<Place> {
+        let area = self.spaces.lookup(pid, address, time)?;
+        let file = self.spaces.ending_at(pid, area.start)?;
+        let table = self.objects.table(file.object)?;
+        let segments = table.table().segments();
+        let bias = segments.bias(file.start, file.offset, file.access)?;
+        let vaddr = address.wrapping_sub(bias);
+        if !segments.holds_vaddr(vaddr) {
+            return None;
+        }
+        Some(Place {
+            object: Some(file.object),
+            address: vaddr,
+            shown: address,
+            symbol: Some(table.object_at(vaddr)?),
+            variable: true,
+        })
+    }
+
+    /// The mapped thing's kind.
+    pub(crate) fn what(&self, place: &Place) -> Option<What> {
+        Some(self.objects.get(place.object?)?.what)
+    }
+
+    /// What a kernel frame says of the context.
+    pub(crate) fn entry(&self, place: &Place) -> Option<Context> {
+        let table = self.objects.table(place.object?)?;
+        table.entry_context(place.symbol?)
+    }
+
+    /// The context of a sample.
+    pub(crate) fn context(
+        &self,
+        mode: Mode,
+        pid: u32,
+        own: bool,
+        entry: Option<Context>,
+    ) -> Context {
+        let task = Task {
+            idle: pid == 0,
+            kthread: pid == KTHREADD || self.spaces.parent(pid) == KTHREADD,
+            profiler: own,
+        };
+        context(mode, task, entry)
+    }
+
+    /// Sets where the table of an identity stands.
+    pub fn set_table(&mut self, mapping: MappingId, state: TableState) {
+        self.objects.set_state(mapping, state);
+    }
+
+    /// The kernel proper, once its mapping is known.
+    pub fn kernel(&self) -> Option<&Object> {
+        self.objects.get(self.kernel_object?)
+    }
+
+    /// Forgets what ended before a time.
+    pub fn prune(&mut self, horizon: u64) {
+        self.spaces.prune(horizon);
+        self.kernel.prune(horizon);
+    }
+}
+
+impl Place {
+    fn nowhere(address: u64) -> Self {
+        Self {
+            address,
+            shown: address,
+            ..Self::default()
+        }
+    }
+}
+
+fn widen<'a>(mmap: &Mmap<'a>) -> Mmap2<'a> {
+    Mmap2 {
+        pid: mmap.pid,
+        tid: mmap.tid,
+        addr: mmap.addr,
+        len: mmap.len,
+        pgoff: mmap.pgoff,
+        file: memwide_perf_abi::FileId::Inode {
+            maj: 0,
+            min: 0,
+            ino: 0,
+            generation: 0,
+        },
+        prot: if mmap.data { PROT_DATA } else { PROT_CODE },
+        flags: 0,
+        filename: mmap.filename,
+        data: mmap.data,
+    }
+}
+
+/// `[name]` of `/lib/modules/…/name.ko.xz` or of `[name]`.
+fn module_name(path: &str) -> String {
+    if path.starts_with('[') {
+        return path.to_owned();
+    }
+    let base = path.rsplit('/').next().unwrap_or(path);
+    let stem = base.split(".ko").next().unwrap_or(base);
+    format!("[{}]", stem.replace('-', "_"))
+}
+
+#[cfg(test)]
+mod tests;

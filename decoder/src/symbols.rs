@@ -1,0 +1,320 @@
+//! What is mapped, and where its symbol table stands: not asked for, on its way, here, or not to be had.
+
+use crate::identity::{Identity, Kind};
+use crate::table::Loaded;
+use memwide_model::{MappingId, Region};
+use memwide_objects::{SymbolRef, demangle};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Most mapped things kept of one source; what comes after them is shown as unknown.
+const OBJECTS_MAX: usize = 1 << 20;
+
+/// Place of a mapped thing in [`Objects`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectIx(pub(crate) u32);
+
+/// What a mapping's name says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A file.
+    File,
+    /// Anonymous memory.
+    Anonymous,
+    /// The brk heap.
+    Heap,
+    /// A stack.
+    Stack,
+    /// Shared memory.
+    Shared,
+    /// vdso, vvar, vsyscall.
+    Vdso,
+    /// Code generated in a process.
+    Jit,
+    /// Kernel proper.
+    Kernel,
+    /// Kernel module.
+    Module,
+    /// One symbol of generated kernel code: BPF program, trampoline.
+    KernelSymbol,
+}
+
+impl What {
+    /// By the name the kernel gives a mapping, as perf reads it.
+    pub fn of_name(name: &str) -> Self {
+        if name == "[vdso]" || name == "[vvar]" || name == "[vsyscall]" {
+            Self::Vdso
+        } else if name == "[heap]" {
+            Self::Heap
+        } else if name.starts_with("[stack") {
+            Self::Stack
+        } else if name == "//anon"
+            || name.starts_with("/dev/zero")
+            || name.starts_with("/anon_hugepage")
+            || name.starts_with("[anon")
+        {
+            Self::Anonymous
+        } else if ["/SYSV", "/dev/shm/", "/memfd:"]
+            .iter()
+            .any(|start| name.starts_with(start))
+        {
+            Self::Shared
+        } else {
+            Self::File
+        }
+    }
+
+    /// Addresses in it mean themselves, not places in a file.
+    pub fn is_identity_mapped(self) -> bool {
+        matches!(self, Self::Anonymous | Self::Heap | Self::Stack | Self::Jit)
+    }
+
+    /// The region of data in it that no variable covers.
+    pub fn region(self) -> Region {
+        match self {
+            Self::File => Region::File,
+            Self::Anonymous | Self::Jit => Region::Anonymous,
+            Self::Heap => Region::Heap,
+            Self::Stack => Region::Stack,
+            Self::Shared => Region::Shared,
+            Self::Vdso => Region::Vdso,
+            Self::Kernel | Self::Module | Self::KernelSymbol => Region::Kernel,
+        }
+    }
+}
+
+/// Where a symbol table stands.
+#[derive(Debug, Clone)]
+pub enum TableState {
+    /// Nobody asked for it yet.
+    Missing,
+    /// It was asked for.
+    Requested,
+    /// It is here.
+    Present(Arc<Loaded>),
+    /// There is none, and why.
+    Unavailable(Box<str>),
+}
+
+/// Something mapped.
+#[derive(Debug)]
+pub struct Object {
+    /// What it is made of.
+    pub identity: Identity,
+    /// Its id.
+    pub mapping: MappingId,
+    /// What its name says it is.
+    pub what: What,
+    /// Absolute address that addresses in it are relative to; 0 but for kernel and modules.
+    pub base: u64,
+    table: u32,
+}
+
+impl Object {
+    /// Name as perf shows it.
+    pub fn dso(&self) -> &str {
+        &self.identity.path
+    }
+
+    /// Build id, where it is one.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        let is = !matches!(self.identity.kind, Kind::Content | Kind::Jit);
+        (is && self.identity.id.len() >= 16).then_some(&*self.identity.id)
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    mapping: MappingId,
+    state: TableState,
+}
+
+/// Everything mapped, each identity with one table.
+#[derive(Debug, Default)]
+pub struct Objects {
+    objects: Vec<Object>,
+    places: FxHashMap<(Identity, u64), ObjectIx>,
+    tables: Vec<Slot>,
+    tables_by_id: FxHashMap<MappingId, u32>,
+    /// Demangled names of functions and variables that differ from the linked ones.
+    demangled: FxHashMap<(u32, bool, SymbolRef), Box<str>>,
+}
+
+impl Objects {
+    /// The place of a mapped thing, which is entered if it is new. `None` beyond the bound.
+    pub fn intern(&mut self, identity: Identity, what: What, base: u64) -> Option<ObjectIx> {
+        let key = (identity, base);
+        if let Some(place) = self.places.get(&key) {
+            return Some(*place);
+        }
+        if self.objects.len() >= OBJECTS_MAX {
+            return None;
+        }
+        let identity = key.0.clone();
+        let mapping = identity.mapping_id();
+        let place = ObjectIx(u32::try_from(self.objects.len()).ok()?);
+        let table = self.table_slot(mapping, identity.kind, what);
+        self.objects.push(Object {
+            identity,
+            mapping,
+            what,
+            base,
+            table,
+        });
+        self.places.insert(key, place);
+        Some(place)
+    }
+
+    fn table_slot(&mut self, mapping: MappingId, kind: Kind, what: What) -> u32 {
+        let next = u32::try_from(self.tables.len()).unwrap_or(u32::MAX);
+        let slot = *self.tables_by_id.entry(mapping).or_insert(next);
+        if slot == next {
+            let has_file = !matches!(
+                what,
+                What::Anonymous | What::Heap | What::Stack | What::Shared | What::KernelSymbol
+            );
+            let state = if has_file && kind != Kind::Unknown {
+                TableState::Missing
+            } else {
+                TableState::Unavailable("no file".into())
+            };
+            self.tables.push(Slot { mapping, state });
+        }
+        slot
+    }
+
+    /// The thing at a place.
+    pub fn get(&self, place: ObjectIx) -> Option<&Object> {
+        self.objects.get(place.0 as usize)
+    }
+
+    /// All things, in the order they were entered.
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectIx, &Object)> {
+        (0..).map(ObjectIx).zip(&self.objects)
+    }
+
+    /// Where the table of a thing stands.
+    pub fn state(&self, place: ObjectIx) -> &TableState {
+        let slot = self
+            .get(place)
+            .and_then(|object| self.tables.get(object.table as usize));
+        slot.map_or(&TableState::Missing, |slot| &slot.state)
+    }
+
+    /// The table of a thing, if it is here.
+    pub fn table(&self, place: ObjectIx) -> Option<&Arc<Loaded>> {
+        match self.state(place) {
+            TableState::Present(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// Sets where the table of an identity stands. Names it had given are forgotten.
+    pub fn set_state(&mut self, mapping: MappingId, state: TableState) {
+        let Some(table) = self.tables_by_id.get(&mapping).copied() else {
+            return;
+        };
+        if let Some(slot) = self.tables.get_mut(table as usize) {
+            debug_assert_eq!(slot.mapping, mapping);
+            if matches!(slot.state, TableState::Present(_)) {
+                self.demangled.retain(|(of, ..), _| *of != table);
+            }
+            slot.state = state;
+        }
+    }
+
+    /// A function's name as shown.
+    pub fn function_name(&self, place: ObjectIx, function: SymbolRef) -> Cow<'_, str> {
+        self.shown(place, function, false)
+    }
+
+    /// A variable's name as shown.
+    pub fn variable_name(&self, place: ObjectIx, variable: SymbolRef) -> Cow<'_, str> {
+        self.shown(place, variable, true)
+    }
+
+    fn linked(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> Option<(&str, bool)> {
+        let table = self.table(place)?;
+        let found = if variable {
+            table.object(symbol)
+        } else {
+            table.function(symbol)
+        };
+        found.map(|symbol| (symbol.name, table.demangles()))
+    }
+
+    fn shown(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> Cow<'_, str> {
+        let table = self.get(place).map_or(0, |object| object.table);
+        if let Some(name) = self.demangled.get(&(table, variable, symbol)) {
+            return Cow::Borrowed(name);
+        }
+        match self.linked(place, symbol, variable) {
+            Some((name, true)) => demangle(name),
+            Some((name, false)) => Cow::Borrowed(name),
+            None => Cow::Borrowed(""),
+        }
+    }
+
+    /// Keeps the demangled name, so that showing it again costs nothing.
+    pub fn remember_name(&mut self, place: ObjectIx, symbol: SymbolRef, variable: bool) {
+        let table = self.get(place).map_or(0, |object| object.table);
+        if self.demangled.contains_key(&(table, variable, symbol)) {
+            return;
+        }
+        let name = match self.linked(place, symbol, variable) {
+            Some((name, true)) => match demangle(name) {
+                Cow::Owned(shown) => shown.into_boxed_str(),
+                Cow::Borrowed(_) => return,
+            },
+            _ => return,
+        };
+        self.demangled.insert((table, variable, symbol), name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_mappings_say_what_they_are() {
+        for (name, what) in [
+            ("/usr/bin/true", What::File),
+            ("[heap]", What::Heap),
+            ("[stack]", What::Stack),
+            ("[stack:12]", What::Stack),
+            ("//anon", What::Anonymous),
+            ("/dev/zero (deleted)", What::Anonymous),
+            ("/anon_hugepage (deleted)", What::Anonymous),
+            ("/SYSV00000000 (deleted)", What::Shared),
+            ("/dev/shm/x", What::Shared),
+            ("[vdso]", What::Vdso),
+        ] {
+            assert_eq!(What::of_name(name), what, "{name}");
+        }
+    }
+
+    #[test]
+    fn two_paths_of_one_build_id_share_the_table_and_keep_their_names() {
+        let mut objects = Objects::default();
+        let mut enter = |path| {
+            let identity = Identity::new(Kind::BuildId, &[7; 20], path);
+            objects.intern(identity, What::File, 0).unwrap()
+        };
+        let (one, two) = (enter("/bin/a"), enter("/bin/b"));
+        assert_ne!(one, two);
+        let mapping = objects.get(one).unwrap().mapping;
+        objects.set_state(mapping, TableState::Requested);
+        assert!(matches!(objects.state(two), TableState::Requested));
+        assert_eq!(objects.get(two).unwrap().dso(), "/bin/b");
+    }
+
+    #[test]
+    fn memory_without_a_file_has_no_table_to_ask_for() {
+        let mut objects = Objects::default();
+        let heap = Identity::new(Kind::Path, &[], "[heap]");
+        let heap = objects.intern(heap, What::Heap, 0).unwrap();
+        assert!(matches!(objects.state(heap), TableState::Unavailable(_)));
+    }
+}

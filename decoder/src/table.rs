@@ -1,0 +1,179 @@
+//! A symbol table ready for lookups: indexes, ids of its functions, what its entry points say of context.
+
+use crate::context::entry_context;
+use crate::identity::Kind;
+use memwide_model::{Context, FunctionId, MappingId};
+use memwide_objects::{
+    Access, Flags, Index, Symbol, SymbolRef, SymbolTable, Symbols, SymbolsBuilder,
+};
+use rustc_hash::FxHashMap;
+
+/// Kernel addresses lie above this on every 64-bit machine; addresses relative to the kernel's start lie below.
+const KERNEL_HALF: u64 = 1 << 46;
+
+/// The symbols of one mapping identity, shared by all sessions that use it.
+#[derive(Debug)]
+pub struct Loaded {
+    table: SymbolTable,
+    functions: Index,
+    objects: Index,
+    /// Ids of the functions, by place.
+    function_ids: Box<[FunctionId]>,
+    /// Functions that tell the context they are the entry of.
+    entries: FxHashMap<u32, Context>,
+    demangles: bool,
+}
+
+impl Loaded {
+    /// Indexes a table of `mapping`. Kernel and module tables must be relative, see [`relative`].
+    pub fn new(table: SymbolTable, mapping: MappingId, kind: Kind) -> Self {
+        let functions = Index::build(table.functions());
+        let objects = Index::build(table.objects());
+        let ids = table
+            .functions()
+            .iter()
+            .map(|symbol| FunctionId::new(mapping, symbol.start));
+        let entries = if kind == Kind::Kernel {
+            let numbered = (0_u32..).zip(table.functions().iter());
+            numbered
+                .filter_map(|(at, symbol)| Some((at, entry_context(symbol.name)?)))
+                .collect()
+        } else {
+            FxHashMap::default()
+        };
+        Self {
+            functions,
+            objects,
+            function_ids: ids.collect(),
+            entries,
+            demangles: !matches!(kind, Kind::Kernel | Kind::Module | Kind::Bpf),
+            table,
+        }
+    }
+
+    /// The table itself.
+    pub fn table(&self) -> &SymbolTable {
+        &self.table
+    }
+
+    /// Whether its names are mangled as programs' are; the kernel's are shown as they stand.
+    pub fn demangles(&self) -> bool {
+        self.demangles
+    }
+
+    /// ELF virtual address of a byte at `offset` of a mapping's file; for tables without segments the offset itself.
+    pub fn address_of(&self, offset: u64, access: Access) -> u64 {
+        let segments = self.table.segments();
+        if segments.as_slice().is_empty() {
+            return offset;
+        }
+        segments.vaddr_of_offset(offset, access).unwrap_or(offset)
+    }
+
+    /// The function that holds an address.
+    pub fn function_at(&self, address: u64) -> Option<SymbolRef> {
+        self.functions.lookup(address)
+    }
+
+    /// The variable that holds an address.
+    pub fn object_at(&self, address: u64) -> Option<SymbolRef> {
+        self.objects.lookup(address)
+    }
+
+    /// Id of a function.
+    pub fn function_id(&self, function: SymbolRef) -> FunctionId {
+        self.function_ids
+            .get(function.index())
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The function's symbol.
+    pub fn function(&self, function: SymbolRef) -> Option<Symbol<'_>> {
+        self.table.functions().get(function.index())
+    }
+
+    /// The variable's symbol.
+    pub fn object(&self, object: SymbolRef) -> Option<Symbol<'_>> {
+        self.table.objects().get(object.index())
+    }
+
+    /// What a kernel function tells of the context, if it is an entry point.
+    pub fn entry_context(&self, function: SymbolRef) -> Option<Context> {
+        let at = u32::try_from(function.index()).ok()?;
+        self.entries.get(&at).copied()
+    }
+}
+
+/// Kernel symbols, relative to `base`: names across boots (KASLR) are distances from the start of the kernel or module.
+///
+/// A table that is relative already is returned as it is.
+pub fn relative(table: SymbolTable, base: u64) -> SymbolTable {
+    let is_absolute = |symbols: &Symbols| symbols.iter().any(|symbol| symbol.start >= KERNEL_HALF);
+    if base < KERNEL_HALF || !(is_absolute(table.functions()) || is_absolute(table.objects())) {
+        return table;
+    }
+    let moved = |symbols: &Symbols| {
+        let mut builder = SymbolsBuilder::with_capacity(symbols.len());
+        for symbol in symbols.iter() {
+            // Addresses below the start are per-CPU offsets: no place in memory.
+            if let Some(start) = symbol.start.checked_sub(base)
+                && !symbol.flags.has(Flags::TLS)
+            {
+                builder.push(Symbol { start, ..symbol });
+            }
+        }
+        builder.finish()
+    };
+    SymbolTable::from_parts(
+        table.segments().clone(),
+        moved(table.functions()),
+        moved(table.objects()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memwide_objects::{Kallsyms, Limits};
+
+    const TEXT: &[u8] = b"0000000000001000 D per_cpu\n\
+        ffffffff81000000 T _text\n\
+        ffffffff81000040 T asm_exc_page_fault\n\
+        ffffffff81000100 t helper\n\
+        ffffffff81000200 T _etext\n\
+        ffffffff82000000 D jiffies\n";
+
+    fn kernel() -> (SymbolTable, MappingId) {
+        let all = Kallsyms::parse(TEXT, &Limits::default()).unwrap();
+        let base = all.text().unwrap().start;
+        (relative(all.into_tables().0, base), MappingId(7))
+    }
+
+    #[test]
+    fn kernel_symbols_are_distances_from_the_start() {
+        let (table, mapping) = kernel();
+        let loaded = Loaded::new(table, mapping, Kind::Kernel);
+        let helper = loaded.function_at(0x110).unwrap();
+        assert_eq!(loaded.function(helper).unwrap().start, 0x100);
+        assert_eq!(loaded.function_id(helper), FunctionId::new(mapping, 0x100));
+        let jiffies = loaded.object_at(0x100_0000).unwrap();
+        assert_eq!(loaded.object(jiffies).unwrap().name, "jiffies");
+        assert!(loaded.object_at(0x1000).is_none(), "per-CPU offset");
+    }
+
+    #[test]
+    fn a_relative_table_stays_as_it_is() {
+        let (table, _) = kernel();
+        assert_eq!(relative(table.clone(), 0xffff_ffff_8100_0000), table);
+    }
+
+    #[test]
+    fn entry_points_tell_their_context() {
+        let (table, mapping) = kernel();
+        let loaded = Loaded::new(table, mapping, Kind::Kernel);
+        let context = |address| loaded.entry_context(loaded.function_at(address).unwrap());
+        assert_eq!(context(0x40), Some(Context::Fault));
+        assert_eq!(context(0x100), None);
+    }
+}
