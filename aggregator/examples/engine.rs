@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use memwide_store::engine::{EngineOptions, run_child};
 
-#[expect(clippy::print_stderr, reason = "stderr is how the engine process speaks to the one that started it")]
+#[expect(
+    clippy::print_stderr,
+    reason = "stderr is how the engine process speaks to the one that started it"
+)]
 fn main() -> ExitCode {
     let options = std::env::args().nth(1).unwrap_or_default();
     match EngineOptions::from_json(&options).and_then(run_child) {

@@ -41,7 +41,12 @@ impl Insert {
     pub(super) fn body(&self) -> Bytes {
         match &*self.parts {
             [only] => only.native.clone(),
-            parts => parts.iter().map(|part| &*part.native).collect::<Vec<_>>().concat().into(),
+            parts => parts
+                .iter()
+                .map(|part| &*part.native)
+                .collect::<Vec<_>>()
+                .concat()
+                .into(),
         }
     }
 }
@@ -58,32 +63,52 @@ pub(super) struct Poison {
 /// Samples in a message, as far as it can be read.
 pub(super) fn samples_in(message: &Stored) -> u64 {
     let decoded = v1::RowBlock::decode(message.payload.clone());
-    decoded.ok().filter(|block| block.table == Samples::TABLE).map_or(0, |block| block.rows.into())
+    decoded
+        .ok()
+        .filter(|block| block.table == Samples::TABLE)
+        .map_or(0, |block| block.rows.into())
 }
 
 /// Groups a block's messages into inserts, definitions first and the ledger last. `refused` are messages that are in the
 /// dead-letter stream already; those that cannot be read come back beside the inserts.
-pub(super) fn inserts(record: &v1::BlockRecord, messages: &[Stored], refused: &[u64]) -> (Vec<Insert>, Vec<Poison>) {
+pub(super) fn inserts(
+    record: &v1::BlockRecord,
+    messages: &[Stored],
+    refused: &[u64],
+) -> (Vec<Insert>, Vec<Poison>) {
     let partition = u16::try_from(record.partition).unwrap_or(u16::MAX);
     let ingested = u32::try_from(record.created_wall_s).unwrap_or(u32::MAX);
-    let constants = [Constant::U16("part", partition), Constant::Seconds("ingested", ingested)];
+    let constants = [
+        Constant::U16("part", partition),
+        Constant::Seconds("ingested", ingested),
+    ];
     // Messages of one flush come in the order in which tables are to be filled.
     let mut order: Vec<String> = Vec::new();
     let mut groups: BTreeMap<(usize, u32, Vec<String>), Vec<Part>> = BTreeMap::new();
     let mut poison = Vec::new();
-    for message in messages.iter().filter(|message| !refused.contains(&message.sequence)) {
+    for message in messages
+        .iter()
+        .filter(|message| !refused.contains(&message.sequence))
+    {
         let (table, day, columns, part) = match read(message, &constants) {
             Ok(read) => read,
             Err(why) => {
                 let (sequence, samples) = (message.sequence, samples_in(message));
-                poison.push(Poison { sequence, why: why.to_string(), samples });
+                poison.push(Poison {
+                    sequence,
+                    why: why.to_string(),
+                    samples,
+                });
                 continue;
             }
         };
-        let place = order.iter().position(|known| *known == table).unwrap_or_else(|| {
-            order.push(table);
-            order.len() - 1
-        });
+        let place = order
+            .iter()
+            .position(|known| *known == table)
+            .unwrap_or_else(|| {
+                order.push(table);
+                order.len() - 1
+            });
         groups.entry((place, day, columns)).or_default().push(part);
     }
     let mut inserts: Vec<Insert> = Vec::new();
@@ -91,11 +116,20 @@ pub(super) fn inserts(record: &v1::BlockRecord, messages: &[Stored], refused: &[
         let table = order[place].clone();
         let mut token = subject::insert_token(partition, record.first, record.last, &table, day);
         // Rows of aggregators of two versions: each set of columns is an insert of its own.
-        let before = inserts.iter().filter(|one| one.table == table && one.day == day).count();
+        let before = inserts
+            .iter()
+            .filter(|one| one.table == table && one.day == day)
+            .count();
         if before > 0 {
             token = format!("{token}/{before}");
         }
-        inserts.push(Insert { table, day, token, columns, parts });
+        inserts.push(Insert {
+            table,
+            day,
+            token,
+            columns,
+            parts,
+        });
     }
     inserts.sort_by_key(|insert| (rank(&insert.table), insert.day));
     (inserts, poison)
@@ -109,9 +143,15 @@ fn rank(table: &str) -> usize {
     usize::from(FACTS.contains(&table))
 }
 
-fn read(message: &Stored, constants: &[Constant]) -> Result<(String, u32, Vec<String>, Part), Cause> {
+fn read(
+    message: &Stored,
+    constants: &[Constant],
+) -> Result<(String, u32, Vec<String>, Part), Cause> {
     let block = v1::RowBlock::decode(message.payload.clone())?;
-    let plain = block.table.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let plain = block
+        .table
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !plain || block.table.is_empty() {
         return Err(format!("`{}` cannot be a table", block.table).into());
     }
@@ -130,7 +170,11 @@ fn read(message: &Stored, constants: &[Constant]) -> Result<(String, u32, Vec<St
     } else {
         native
     };
-    let part = Part { sequence: message.sequence, rows: block.rows, native: native.into() };
+    let part = Part {
+        sequence: message.sequence,
+        rows: block.rows,
+        native: native.into(),
+    };
     Ok((block.table, block.day, columns, part))
 }
 
@@ -154,14 +198,31 @@ pub(super) fn enter_refused(record: &v1::BlockRecord, inserts: &mut Vec<Insert>,
         seconds: 0.0,
         last_batch: 0,
     });
-    let constants = [Constant::U16("part", partition), Constant::Seconds("ingested", ingested)];
+    let constants = [
+        Constant::U16("part", partition),
+        Constant::Seconds("ingested", ingested),
+    ];
     for block in ledger.finish() {
-        let Ok(native) = append_constants(&block.bytes, &constants) else { continue };
+        let Ok(native) = append_constants(&block.bytes, &constants) else {
+            continue;
+        };
         let mut columns: Vec<String> = Ledger1m::columns().into_iter().map(str::to_owned).collect();
         columns.extend(["part".to_owned(), "ingested".to_owned()]);
         let day = u32::from(block.day);
-        let token = subject::insert_token(partition, record.first, record.last, Ledger1m::TABLE, day) + "/refused";
-        let part = Part { sequence: record.last, rows: block.rows, native: native.into() };
-        inserts.push(Insert { table: Ledger1m::TABLE.to_owned(), day, token, columns, parts: vec![part] });
+        let token =
+            subject::insert_token(partition, record.first, record.last, Ledger1m::TABLE, day)
+                + "/refused";
+        let part = Part {
+            sequence: record.last,
+            rows: block.rows,
+            native: native.into(),
+        };
+        inserts.push(Insert {
+            table: Ledger1m::TABLE.to_owned(),
+            day,
+            token,
+            columns,
+            parts: vec![part],
+        });
     }
 }

@@ -18,7 +18,10 @@ pub(super) fn due(record: &v1::BlockRecord, every_s: u64, now_s: u64) -> Option<
 /// Repeats a close that the record says is under way. False: the process stops.
 pub(super) async fn run(target: &Target, record: &v1::BlockRecord) -> bool {
     let seconds = |seconds: u64| u32::try_from(seconds).unwrap_or(u32::MAX);
-    let (after, through) = (seconds(record.closed_through_s), seconds(record.closing_to_s));
+    let (after, through) = (
+        seconds(record.closed_through_s),
+        seconds(record.closing_to_s),
+    );
     let part = target.partition;
     let token = format!("{}/{part}/close/{after}-{through}", subject::STREAM);
     let sql = close_functions_1h(part, after, through);
@@ -32,12 +35,23 @@ pub(super) async fn run(target: &Target, record: &v1::BlockRecord) -> bool {
         return false;
     }
     let mut rows = Closes::default();
-    rows.push(&CloseRow { part, closed_through: through });
-    let native: bytes::Bytes = rows.finish().into_iter().flat_map(|block| block.bytes).collect();
+    rows.push(&CloseRow {
+        part,
+        closed_through: through,
+    });
+    let native: bytes::Bytes = rows
+        .finish()
+        .into_iter()
+        .flat_map(|block| block.bytes)
+        .collect();
     target
         .until_done("closes", |store| {
             let (native, token) = (native.clone(), token.clone());
-            async move { store.insert_native(Closes::TABLE, &Closes::columns(), &token, native).await }
+            async move {
+                store
+                    .insert_native(Closes::TABLE, &Closes::columns(), &token, native)
+                    .await
+            }
         })
         .await
 }
@@ -64,7 +78,11 @@ mod tests {
             (record(12_000, 7_300, true), 10_800, Some(12_000)),
         ];
         for (record, now_s, expected) in cases {
-            assert_eq!(due(&record, 3_600, now_s), expected, "{record:?} at {now_s}");
+            assert_eq!(
+                due(&record, 3_600, now_s),
+                expected,
+                "{record:?} at {now_s}"
+            );
         }
     }
 }

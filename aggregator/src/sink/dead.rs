@@ -39,7 +39,10 @@ pub(super) async fn ensure(nats: &Nats, config: &SinkConfig) -> Result<(), Strea
         num_replicas: config.nats.replicas,
         ..stream::Config::default()
     };
-    nats.context.get_or_create_stream(wanted).await.map_err(StreamError::away(ACTION))?;
+    nats.context
+        .get_or_create_stream(wanted)
+        .await
+        .map_err(StreamError::away(ACTION))?;
     Ok(())
 }
 
@@ -59,21 +62,37 @@ pub(super) async fn send(
     headers.insert(WHY, plain);
     headers.insert("Nats-Msg-Id", format!("{partition}-{}", message.sequence));
     let payload: Bytes = message.payload.clone();
-    let sent = nats.context.publish_with_headers(subject::dead_letter(partition), headers, payload).await;
-    sent.map_err(StreamError::away(ACTION))?.await.map_err(StreamError::away(ACTION))?;
+    let sent = nats
+        .context
+        .publish_with_headers(subject::dead_letter(partition), headers, payload)
+        .await;
+    sent.map_err(StreamError::away(ACTION))?
+        .await
+        .map_err(StreamError::away(ACTION))?;
     Ok(())
 }
 
 /// The dead letters of messages `first` through `last` of a partition.
-pub(super) async fn of_block(nats: &Nats, partition: u16, first: u64, last: u64) -> Result<Vec<Letter>, StreamError> {
+pub(super) async fn of_block(
+    nats: &Nats,
+    partition: u16,
+    first: u64,
+    last: u64,
+) -> Result<Vec<Letter>, StreamError> {
     const ACTION: &str = "give dead letters";
-    let stream = nats.context.get_stream_no_info(subject::DEAD_LETTER_STREAM).await;
+    let stream = nats
+        .context
+        .get_stream_no_info(subject::DEAD_LETTER_STREAM)
+        .await;
     let stream = stream.map_err(StreamError::away(ACTION))?;
     let mut found: Vec<Letter> = Vec::new();
     let mut next = 1;
     loop {
         use async_nats::jetstream::stream::RawMessageErrorKind as Kind;
-        let builder = stream.raw_message_builder().sequence(next).next_by_subject(subject::dead_letter(partition));
+        let builder = stream
+            .raw_message_builder()
+            .sequence(next)
+            .next_by_subject(subject::dead_letter(partition));
         let message = match builder.send().await {
             Ok(message) => message,
             Err(error) => match error.kind() {
@@ -83,11 +102,20 @@ pub(super) async fn of_block(nats: &Nats, partition: u16, first: u64, last: u64)
             },
         };
         next = message.sequence + 1;
-        let number = |name| message.headers.get(name).and_then(|value| value.as_str().parse::<u64>().ok());
-        if let Some(sequence) = number(SEQUENCE).filter(|sequence| (first..=last).contains(sequence))
+        let number = |name| {
+            message
+                .headers
+                .get(name)
+                .and_then(|value| value.as_str().parse::<u64>().ok())
+        };
+        if let Some(sequence) =
+            number(SEQUENCE).filter(|sequence| (first..=last).contains(sequence))
             && found.iter().all(|letter| letter.sequence != sequence)
         {
-            found.push(Letter { sequence, samples: number(SAMPLES).unwrap_or(0) });
+            found.push(Letter {
+                sequence,
+                samples: number(SAMPLES).unwrap_or(0),
+            });
         }
     }
 }

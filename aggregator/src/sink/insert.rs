@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use memwide_service::CancellationToken;
 use memwide_service::clock;
 use memwide_service::retry::Backoff;
 use memwide_service::telemetry::Chain;
-use memwide_service::CancellationToken;
 use memwide_store::{Advice, Store, StoreError};
 use tokio::sync::watch;
 
@@ -49,7 +49,9 @@ impl Target {
         loop {
             let store = self.store.borrow().clone();
             let begin = clock::instant();
-            let outcome = store.insert_native(&insert.table, &columns, &insert.token, body.clone()).await;
+            let outcome = store
+                .insert_native(&insert.table, &columns, &insert.token, body.clone())
+                .await;
             let failure = match outcome {
                 Ok(()) => {
                     metrics::INSERT.observe_duration(begin.elapsed());
@@ -61,7 +63,10 @@ impl Target {
             if failure.advice() == Advice::RefusedBlock {
                 let sequences = self.find_poison(insert, &columns).await?;
                 if !sequences.is_empty() {
-                    return Ok(Ended::Poisoned { sequences, why: Chain(&failure).to_string() });
+                    return Ok(Ended::Poisoned {
+                        sequences,
+                        why: Chain(&failure).to_string(),
+                    });
                 }
             }
             if self.pause(&mut backoff, &failure, &insert.table).await {
@@ -78,7 +83,9 @@ impl Target {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let store = self.store.borrow().clone();
-            let Err(failure) = run(store).await else { return true };
+            let Err(failure) = run(store).await else {
+                return true;
+            };
             if self.pause(&mut backoff, &failure, what).await {
                 return false;
             }
@@ -88,20 +95,27 @@ impl Target {
     /// Waits before the next try; true when the process stops.
     async fn pause(&self, backoff: &mut Backoff, failure: &StoreError, what: &str) -> bool {
         metrics::STORE_RETRIES.add(1);
-        let (partition, error) = (self.partition, Chain(failure));
-        match failure.advice() {
-            Advice::Retry if backoff.attempts() != 4 => {
-                tracing::debug!(partition, what, %error, "the store did not take an insert; trying on");
-            }
-            Advice::Retry => tracing::warn!(partition, what, %error, "the store does not take an insert; trying on"),
-            _ if backoff.attempts() < 2 => {
-                tracing::error!(partition, what, %error, "the store refuses an insert; nothing moves until that is repaired");
-            }
-            _ => {}
-        }
+        self.complain(backoff.attempts(), failure, what);
         tokio::select! {
             () = self.stop.cancelled() => true,
             () = tokio::time::sleep(backoff.next_pause()) => false,
+        }
+    }
+
+    /// Says once that the store is away, and at once that somebody must act.
+    fn complain(&self, attempts: u32, failure: &StoreError, what: &str) {
+        let (partition, error) = (self.partition, Chain(failure));
+        match failure.advice() {
+            Advice::Retry if attempts == 4 => {
+                tracing::warn!(partition, what, %error, "the store does not take an insert; trying on");
+            }
+            Advice::Retry => {
+                tracing::debug!(partition, what, %error, "the store did not take an insert; trying on")
+            }
+            _ if attempts < 2 => {
+                tracing::error!(partition, what, %error, "the store refuses an insert; nothing moves until that is repaired");
+            }
+            _ => {}
         }
     }
 
@@ -109,7 +123,10 @@ impl Target {
     async fn find_poison(&self, insert: &Insert, columns: &[&str]) -> Result<Vec<u64>, StoreError> {
         let probe = format!("{}_probe_{}", insert.table, self.partition);
         let store = self.store.borrow().clone();
-        let make = format!("CREATE TABLE IF NOT EXISTS `{probe}` AS `{}` ENGINE = Null", insert.table);
+        let make = format!(
+            "CREATE TABLE IF NOT EXISTS `{probe}` AS `{}` ENGINE = Null",
+            insert.table
+        );
         if let Err(failure) = store.execute(&make).await {
             tracing::warn!(table = probe, error = %Chain(&failure), "cannot look for the message that is refused");
             return Ok(Vec::new());
@@ -117,8 +134,14 @@ impl Target {
         let mut suspects: Vec<&[Part]> = vec![&insert.parts];
         let mut found = Vec::new();
         while let Some(parts) = suspects.pop() {
-            let offered = Insert { parts: parts.to_vec(), ..insert.clone() };
-            match store.insert_native(&probe, columns, "", offered.body()).await {
+            let offered = Insert {
+                parts: parts.to_vec(),
+                ..insert.clone()
+            };
+            match store
+                .insert_native(&probe, columns, "", offered.body())
+                .await
+            {
                 Ok(()) => {}
                 Err(failure) if failure.advice() != Advice::RefusedBlock => {
                     // Away again: nothing is known; the insert is tried again as a whole.
@@ -134,7 +157,10 @@ impl Target {
                 },
             }
         }
-        if let Err(failure) = store.execute(&format!("DROP TABLE IF EXISTS `{probe}`")).await {
+        if let Err(failure) = store
+            .execute(&format!("DROP TABLE IF EXISTS `{probe}`"))
+            .await
+        {
             tracing::debug!(error = %Chain(&failure), "a probing table stays; it is empty");
         }
         Ok(found)

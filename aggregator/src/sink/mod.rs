@@ -33,7 +33,10 @@ const TOKENS_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Moves rows from the stream to the store at `config.store` until `stop` is cancelled.
 pub async fn sink(config: SinkConfig, stop: CancellationToken) -> Result<(), SinkError> {
-    let url = config.store.expose().ok_or_else(|| SinkError::Config("`store` is not set: give its URL".to_owned()))?;
+    let url = config
+        .store
+        .expose()
+        .ok_or_else(|| SinkError::Config("`store` is not set: give its URL".to_owned()))?;
     let (_keep, store) = watch::channel(Store::from_url(url)?);
     sink_into(config, store, stop).await
 }
@@ -45,12 +48,21 @@ pub async fn sink_into(
     store: watch::Receiver<Store>,
     stop: CancellationToken,
 ) -> Result<(), SinkError> {
-    if let Some(beyond) = config.owned.iter().find(|index| **index >= config.partitions) {
-        let text = format!("owned names partition {beyond}, there are {} (from 0)", config.partitions);
+    if let Some(beyond) = config
+        .owned
+        .iter()
+        .find(|index| **index >= config.partitions)
+    {
+        let text = format!(
+            "owned names partition {beyond}, there are {} (from 0)",
+            config.partitions
+        );
         return Err(SinkError::Config(text));
     }
     if config.close_every_s == 0 || config.block_rows == 0 {
-        return Err(SinkError::Config("close_every_s and block_rows must be at least 1".to_owned()));
+        return Err(SinkError::Config(
+            "close_every_s and block_rows must be at least 1".to_owned(),
+        ));
     }
     let nats = connect(&config.nats, "sink").await?;
     let ensured = patiently("stream", &stop, || async {
@@ -58,11 +70,20 @@ pub async fn sink_into(
         dead::ensure(&nats, &config).await?;
         record::ensure(&nats, &config.nats).await
     });
-    let Some(records) = ensured.await? else { return Ok(()) };
+    let Some(records) = ensured.await? else {
+        return Ok(());
+    };
     // All partitions in one task: what costs CPU is handed to threads, the rest waits for others.
     let mut workers = FuturesUnordered::new();
     for index in config.partitions() {
-        let worker = Worker::new(index, nats.clone(), records.clone(), store.clone(), config.clone(), stop.clone());
+        let worker = Worker::new(
+            index,
+            nats.clone(),
+            records.clone(),
+            store.clone(),
+            config.clone(),
+            stop.clone(),
+        );
         workers.push(worker.run());
     }
     while let Some(ended) = workers.next().await {

@@ -77,7 +77,12 @@ impl Reader {
     /// Waits until a flush may have come, at most `longest`.
     pub(super) async fn wait(&mut self, longest: Duration) {
         if self.hints.is_none() {
-            self.hints = self.nats.client.subscribe(self.cursor_subject.clone()).await.ok();
+            self.hints = self
+                .nats
+                .client
+                .subscribe(self.cursor_subject.clone())
+                .await
+                .ok();
         }
         let Some(hints) = &mut self.hints else {
             return tokio::time::sleep(longest).await;
@@ -96,7 +101,12 @@ impl Reader {
     async fn read(&mut self) -> Result<(), StreamError> {
         const ACTION: &str = "give rows";
         let inbox = self.nats.client.new_inbox();
-        let mut answers = self.nats.client.subscribe(inbox.clone()).await.map_err(StreamError::away(ACTION))?;
+        let mut answers = self
+            .nats
+            .client
+            .subscribe(inbox.clone())
+            .await
+            .map_err(StreamError::away(ACTION))?;
         let request = serde_json::json!({
             "seq": self.next,
             "next_by_subj": self.subject,
@@ -104,27 +114,51 @@ impl Reader {
             "max_bytes": READ_BYTES,
         });
         let to = format!("$JS.API.DIRECT.GET.{}", subject::STREAM);
-        let sent = self.nats.client.publish_with_reply(to, inbox, request.to_string().into()).await;
+        let sent = self
+            .nats
+            .client
+            .publish_with_reply(to, inbox, request.to_string().into())
+            .await;
         sent.map_err(StreamError::away(ACTION))?;
         loop {
             let answer = tokio::time::timeout(ANSWER_WITHIN, answers.next()).await;
             let answer = answer.map_err(StreamError::away(ACTION))?;
-            let answer = answer.ok_or("the connection is closed").map_err(StreamError::away(ACTION))?;
+            let answer = answer
+                .ok_or("the connection is closed")
+                .map_err(StreamError::away(ACTION))?;
             match answer.status.map(|status| status.as_u16()) {
                 // All that was asked for, or there is nothing.
                 Some(204 | 404) => return Ok(()),
                 None | Some(200) => {}
                 Some(code) => {
-                    let text = answer.description.map_or_else(String::new, |text| text.to_string());
+                    let text = answer
+                        .description
+                        .map_or_else(String::new, |text| text.to_string());
                     return Err(StreamError::away(ACTION)(format!("status {code} {text}")));
                 }
             }
-            let header = |name| answer.headers.as_ref().and_then(|headers| headers.get(name)).map(|v| v.as_str());
+            let header = |name| {
+                answer
+                    .headers
+                    .as_ref()
+                    .and_then(|headers| headers.get(name))
+                    .map(|v| v.as_str())
+            };
             let sequence = header("Nats-Sequence").and_then(|text| text.parse().ok());
-            let sequence: u64 = sequence.ok_or("a message without its sequence").map_err(StreamError::away(ACTION))?;
+            let sequence: u64 = sequence
+                .ok_or("a message without its sequence")
+                .map_err(StreamError::away(ACTION))?;
             // A gap between reads must not turn into a gap in a block.
-            if sequence >= self.ahead.back().map_or(self.next, |last| last.sequence + 1) {
-                self.ahead.push_back(Stored { sequence, payload: answer.payload });
+            if sequence
+                >= self
+                    .ahead
+                    .back()
+                    .map_or(self.next, |last| last.sequence + 1)
+            {
+                self.ahead.push_back(Stored {
+                    sequence,
+                    payload: answer.payload,
+                });
             }
         }
     }

@@ -28,7 +28,10 @@ pub(super) async fn ensure(nats: &Nats, config: &NatsConfig) -> Result<kv::Store
         num_replicas: config.replicas,
         ..kv::Config::default()
     };
-    nats.context.create_key_value(bucket).await.map_err(StreamError::away(ACTION))
+    nats.context
+        .create_key_value(bucket)
+        .await
+        .map_err(StreamError::away(ACTION))
 }
 
 /// Reads a partition's record; a partition without one begins at the stream's begin.
@@ -36,7 +39,11 @@ pub(super) async fn read(records: &kv::Store, partition: u16) -> Result<Kept, St
     // Not by direct get: the leader's word counts.
     let key = subject::block_key(partition);
     let subject = format!("$KV.{}.{key}", subject::BLOCK_BUCKET);
-    match records.stream.get_last_raw_message_by_subject(&subject).await {
+    match records
+        .stream
+        .get_last_raw_message_by_subject(&subject)
+        .await
+    {
         Ok(message) => {
             let revision = message.sequence;
             let decoded = v1::BlockRecord::decode(message.payload);
@@ -60,7 +67,10 @@ pub(super) async fn read(records: &kv::Store, partition: u16) -> Result<Kept, St
                 done: true,
                 ..v1::BlockRecord::default()
             };
-            Ok(Kept { record, revision: 0 })
+            Ok(Kept {
+                record,
+                revision: 0,
+            })
         }
     }
 }
@@ -73,7 +83,10 @@ pub(super) async fn write(records: &kv::Store, kept: &Kept) -> Result<Option<Kep
     let payload = kept.record.encode_to_vec();
     // Revision 0 asks for a key that was never written.
     match records.update(&key, payload.into(), kept.revision).await {
-        Ok(revision) => Ok(Some(Kept { record: kept.record.clone(), revision })),
+        Ok(revision) => Ok(Some(Kept {
+            record: kept.record.clone(),
+            revision,
+        })),
         Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {
             // Somebody else's write, or our own whose answer was lost.
             let found = read(records, partition).await?;

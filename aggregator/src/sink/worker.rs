@@ -68,8 +68,20 @@ impl Worker {
         stop: CancellationToken,
     ) -> Self {
         let reader = Reader::new(nats.clone(), partition, 1);
-        let target = Target { store, stop: stop.clone(), partition };
-        Self { partition, nats, records, config, target, stop, reader }
+        let target = Target {
+            store,
+            stop: stop.clone(),
+            partition,
+        };
+        Self {
+            partition,
+            nats,
+            records,
+            config,
+            target,
+            stop,
+            reader,
+        }
     }
 
     /// Works until the process stops.
@@ -78,7 +90,10 @@ impl Worker {
             match self.from_the_record().await? {
                 Err(Break::Stopped) => return Ok(()),
                 Ok(()) | Err(Break::Overtaken) => {
-                    tracing::warn!(partition = self.partition, "another sink works on this partition too");
+                    tracing::warn!(
+                        partition = self.partition,
+                        "another sink works on this partition too"
+                    );
                     if self.sleep(LOOK_AGAIN).await {
                         return Ok(());
                     }
@@ -89,7 +104,12 @@ impl Worker {
 
     /// Takes up what the record says and goes on from there.
     async fn from_the_record(&mut self) -> Step<()> {
-        let mut kept = go!(self.ask("block record", || record::read(&self.records, self.partition)).await);
+        let mut kept = go!(self
+            .ask("block record", || record::read(
+                &self.records,
+                self.partition
+            ))
+            .await);
         if kept.record.closing_to_s != 0 {
             kept = go!(self.close(kept).await);
         }
@@ -105,8 +125,11 @@ impl Worker {
                 kept = go!(self.close(kept).await);
             }
             let messages = go!(self.gather().await);
-            let (Some(first), Some(last)) = (messages.first(), messages.last()) else { continue };
-            let created_wall_s = (clock::unix_ns() / 1_000_000_000).max(kept.record.created_wall_s + 1);
+            let (Some(first), Some(last)) = (messages.first(), messages.last()) else {
+                continue;
+            };
+            let created_wall_s =
+                (clock::unix_ns() / 1_000_000_000).max(kept.record.created_wall_s + 1);
             if kept.revision == 0 {
                 // Nothing was ingested before the first block.
                 kept.record.closed_through_s = created_wall_s - 1;
@@ -139,18 +162,35 @@ impl Worker {
                 bucket: subject::BLOCK_BUCKET,
             });
         }
-        let letters = go!(self.ask("dead letters", || dead::of_block(&self.nats, partition, first, last)).await);
+        let letters = go!(self
+            .ask("dead letters", || dead::of_block(
+                &self.nats, partition, first, last
+            ))
+            .await);
         self.reader.seek(first);
         let mut messages = Vec::new();
-        while messages.last().is_none_or(|message: &Stored| message.sequence < last) {
-            let Some(message) = go!(self.next().await) else { break };
+        while messages
+            .last()
+            .is_none_or(|message: &Stored| message.sequence < last)
+        {
+            let Some(message) = go!(self.next().await) else {
+                break;
+            };
             if message.sequence <= last {
                 messages.push(message);
             }
         }
-        let ends = (messages.first().map(|m| m.sequence), messages.last().map(|m| m.sequence));
+        let ends = (
+            messages.first().map(|m| m.sequence),
+            messages.last().map(|m| m.sequence),
+        );
         if ends != (Some(first), Some(last)) {
-            return Err(SinkError::Gone { partition, first, last, found: messages.len() as u64 });
+            return Err(SinkError::Gone {
+                partition,
+                first,
+                last,
+                found: messages.len() as u64,
+            });
         }
         tracing::info!(partition, first, last, "repeating the open block");
         self.store(kept, &messages, letters).await
@@ -164,7 +204,8 @@ impl Worker {
         loop {
             let head = go!(self.peek().await);
             if let Some((samples, size)) = head {
-                let full = rows + samples > self.config.block_rows || bytes + size > self.config.block_bytes;
+                let full = rows + samples > self.config.block_rows
+                    || bytes + size > self.config.block_bytes;
                 if full && !messages.is_empty() {
                     return Ok(Ok(messages));
                 }
@@ -202,7 +243,11 @@ impl Worker {
                 Ok(None) => return Ok(Ok(None)),
                 Ok(Some(message)) => {
                     let block = v1::RowBlock::decode(message.payload.clone()).unwrap_or_default();
-                    let samples = if block.table == Samples::TABLE { block.rows } else { 0 };
+                    let samples = if block.table == Samples::TABLE {
+                        block.rows
+                    } else {
+                        0
+                    };
                     return Ok(Ok(Some((samples.into(), block.native_bytes))));
                 }
                 Err(failure) if failure.is_retryable() => {
@@ -222,7 +267,12 @@ impl Worker {
     }
 
     /// Inserts a block's rows, marks the record as done, purges.
-    async fn store(&mut self, mut kept: Kept, messages: &[Stored], mut letters: Vec<Letter>) -> Step<Kept> {
+    async fn store(
+        &mut self,
+        mut kept: Kept,
+        messages: &[Stored],
+        mut letters: Vec<Letter>,
+    ) -> Step<Kept> {
         let mut refused: Vec<u64> = letters.iter().map(|letter| letter.sequence).collect();
         let (inserts, poison) = self.unpack(&kept.record, messages, &refused).await;
         go!(self.bury(messages, &mut letters, poison).await);
@@ -235,19 +285,29 @@ impl Worker {
                 let samples = letters.iter().map(|letter| letter.samples).sum();
                 block::enter_refused(&kept.record, &mut facts, samples);
             }
-            let Some(insert) = facts.get_mut(at) else { break };
+            let Some(insert) = facts.get_mut(at) else {
+                break;
+            };
             match self.target.insert(insert).await? {
                 Ended::Stored => at += 1,
                 Ended::Stopped => return Ok(Err(Break::Stopped)),
                 Ended::Poisoned { sequences, why } => {
                     refused.extend(&sequences);
-                    insert.parts.retain(|part| !sequences.contains(&part.sequence));
+                    insert
+                        .parts
+                        .retain(|part| !sequences.contains(&part.sequence));
                     let empty = insert.parts.is_empty();
-                    let found = messages.iter().filter(|message| sequences.contains(&message.sequence));
+                    let found = messages
+                        .iter()
+                        .filter(|message| sequences.contains(&message.sequence));
                     let poison = found
                         .map(|message| {
                             let samples = block::samples_in(message);
-                            Poison { sequence: message.sequence, why: why.clone(), samples }
+                            Poison {
+                                sequence: message.sequence,
+                                why: why.clone(),
+                                samples,
+                            }
                         })
                         .collect();
                     go!(self.bury(messages, &mut letters, poison).await);
@@ -271,7 +331,8 @@ impl Worker {
         refused: &[u64],
     ) -> (Vec<Insert>, Vec<Poison>) {
         let (record, messages, refused) = (record.clone(), messages.to_vec(), refused.to_vec());
-        let unpacked = tokio::task::spawn_blocking(move || block::inserts(&record, &messages, &refused)).await;
+        let unpacked =
+            tokio::task::spawn_blocking(move || block::inserts(&record, &messages, &refused)).await;
         match unpacked {
             Ok(unpacked) => unpacked,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
@@ -279,15 +340,37 @@ impl Worker {
     }
 
     /// Keeps refused messages in the dead-letter stream before anything else of their insert goes in.
-    async fn bury(&self, messages: &[Stored], letters: &mut Vec<Letter>, poison: Vec<Poison>) -> Step<()> {
-        for Poison { sequence, why, samples } in poison {
+    async fn bury(
+        &self,
+        messages: &[Stored],
+        letters: &mut Vec<Letter>,
+        poison: Vec<Poison>,
+    ) -> Step<()> {
+        for Poison {
+            sequence,
+            why,
+            samples,
+        } in poison
+        {
             if letters.iter().any(|letter| letter.sequence == sequence) {
                 continue;
             }
-            let Some(message) = messages.iter().find(|message| message.sequence == sequence) else { continue };
+            let Some(message) = messages.iter().find(|message| message.sequence == sequence) else {
+                continue;
+            };
             let partition = self.partition;
-            tracing::error!(partition, sequence, samples, why, "rows refused for good; kept as a dead letter");
-            go!(self.ask("dead letter", || dead::send(&self.nats, partition, message, samples, &why)).await);
+            tracing::error!(
+                partition,
+                sequence,
+                samples,
+                why,
+                "rows refused for good; kept as a dead letter"
+            );
+            go!(self
+                .ask("dead letter", || dead::send(
+                    &self.nats, partition, message, samples, &why
+                ))
+                .await);
             metrics::DEAD.add(1);
             letters.push(Letter { sequence, samples });
         }
@@ -296,10 +379,21 @@ impl Worker {
 
     /// Removes what is stored; cursors stay, the last one of the partition. A failure only costs room.
     async fn purge(&self, through: u64) {
-        let Ok(stream) = self.nats.context.get_stream_no_info(subject::STREAM).await else { return };
-        let data = stream.purge().filter(subject::data(self.partition)).sequence(through + 1);
-        let cursors = stream.purge().filter(subject::cursor(self.partition)).keep(1);
-        for failure in [data.await.err(), cursors.await.err()].into_iter().flatten() {
+        let Ok(stream) = self.nats.context.get_stream_no_info(subject::STREAM).await else {
+            return;
+        };
+        let data = stream
+            .purge()
+            .filter(subject::data(self.partition))
+            .sequence(through + 1);
+        let cursors = stream
+            .purge()
+            .filter(subject::cursor(self.partition))
+            .keep(1);
+        for failure in [data.await.err(), cursors.await.err()]
+            .into_iter()
+            .flatten()
+        {
             tracing::debug!(partition = self.partition, error = %failure, "stored rows not purged yet");
         }
     }
@@ -317,7 +411,9 @@ impl Worker {
 
     /// Writes the record; overtaken if it is not the one known.
     async fn write(&self, kept: Kept) -> Step<Kept> {
-        let written = go!(self.ask("block record", || record::write(&self.records, &kept)).await);
+        let written = go!(self
+            .ask("block record", || record::write(&self.records, &kept))
+            .await);
         Ok(written.ok_or(Break::Overtaken))
     }
 
@@ -325,7 +421,9 @@ impl Worker {
     where
         F: Future<Output = Result<T, StreamError>>,
     {
-        let answered: Stoppable<T> = patiently(what, &self.stop, request).await.map_err(SinkError::from);
+        let answered: Stoppable<T> = patiently(what, &self.stop, request)
+            .await
+            .map_err(SinkError::from);
         Ok(answered?.ok_or(Break::Stopped))
     }
 
