@@ -9,14 +9,16 @@ pub(crate) const FRAMES_MAX: usize = 127;
 /// Values from here on are markers (`PERF_CONTEXT_MAX`), not addresses.
 const MARKERS_FROM: u64 = 4095_u64.wrapping_neg();
 
-/// Calls `each` for every frame, innermost first. A marker nobody knows ends the walk with nothing more, as in perf.
-pub(crate) fn walk(chain: Words<'_>, mut each: impl FnMut(Mode, u64)) {
+/// Calls `each` for every frame, innermost first. False for a chain with a marker nobody knows: it is corrupt, and perf
+/// discards all of it.
+#[must_use]
+pub(crate) fn walk(chain: Words<'_>, mut each: impl FnMut(Mode, u64)) -> bool {
     let mut mode = Mode::User;
     let mut frames = 0;
     for word in chain.iter() {
         if word < MARKERS_FROM {
             if frames == FRAMES_MAX {
-                return;
+                return true;
             }
             frames += 1;
             each(mode, word);
@@ -28,9 +30,10 @@ pub(crate) fn walk(chain: Words<'_>, mut each: impl FnMut(Mode, u64)) {
             512 => Mode::User,
             2048 | 2176 | 2560 => Mode::Guest,
             640 => continue, // user frames that come later
-            _ => return,
+            _ => return false,
         };
     }
+    true
 }
 
 #[cfg(test)]
@@ -40,8 +43,8 @@ mod tests {
     fn walked(words: &[u64]) -> Vec<(Mode, u64)> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut frames = Vec::new();
-        walk(Words::new(&bytes), |mode, ip| frames.push((mode, ip)));
-        frames
+        let whole = walk(Words::new(&bytes), |mode, ip| frames.push((mode, ip)));
+        if whole { frames } else { Vec::new() }
     }
 
     #[test]
@@ -59,8 +62,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_marker_ends_the_chain() {
-        assert_eq!(walked(&[0x40, u64::MAX, 0x50]), [(Mode::User, 0x40)]);
+    fn a_chain_with_an_unknown_marker_is_corrupt() {
+        assert_eq!(walked(&[0x40, u64::MAX, 0x50]), []);
     }
 
     #[test]

@@ -168,9 +168,12 @@ impl<S: ObjectSource> LocalSession<S> {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         if let Some(chain) = view.callchain() {
-            crate::chain::walk(chain, |mode, ip| {
+            let whole = crate::chain::walk(chain, |mode, ip| {
                 frames.push((ip, self.code(mode, pid, ip)));
             });
+            if !whole {
+                frames.clear();
+            }
         }
         self.frames = frames;
         let data = view.addr().map(|addr| {
