@@ -33,8 +33,8 @@ pub const WRITER: &str = "memwide";
 pub const READER: &str = "reader";
 
 /// Variable that hands the writer's password to the engine process.
-const WRITER_PASSWORD: &str = "MEMWIDE_ENGINE_PASSWORD";
+pub const WRITER_PASSWORD: &str = "MEMWIDE_ENGINE_PASSWORD";
 /// Variable that hands the reader's password to the engine process.
-const READER_PASSWORD: &str = "MEMWIDE_ENGINE_READER_PASSWORD";
+pub const READER_PASSWORD: &str = "MEMWIDE_ENGINE_READER_PASSWORD";
 /// What the engine process prints, followed by its port, when it is ready.
 const READY: &str = "engine listening ";

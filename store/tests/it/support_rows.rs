@@ -60,7 +60,7 @@ pub(crate) fn sample(i: u64) -> SampleRow<'static> {
         outcome: Outcome::Hit,
         snoop: Snoop::ALL[pick(7)],
         tlb: Tlb::ALL[pick(7)],
-        locked: u8::from(i % 10 == 0),
+        locked: u8::from(i.is_multiple_of(10)),
         blocked: Blocked::ALL[pick(5)],
         hw_locality: Locality::ALL[pick(3)],
         page_locality: Locality::ALL[pick(3)],
