@@ -86,7 +86,8 @@ impl<S: ObjectSource> LocalSession<S> {
     pub fn new(events: Arc<EventTable>, features: &Features, source: S) -> Self {
         let mut machine = Machine::new(Policy::PERF);
         for entry in features.build_ids() {
-            machine.set_build_id(&String::from_utf8_lossy(&entry.filename), entry.build_id);
+            let path = String::from_utf8_lossy(&entry.filename);
+            machine.set_build_id(&path, entry.build_id, entry.misc);
         }
         if let Some(release) = features.os_release() {
             machine.set_kernel_release(&release);

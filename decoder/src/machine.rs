@@ -21,6 +21,8 @@ const CODE: Access = Access {
 };
 /// Name under which perf records the kernel's own mapping, without its last bracket.
 const KERNEL_NAME: &str = "[kernel.kallsyms";
+/// Name under which perf shows the kernel.
+const KERNEL_DSO: &str = "[kernel.kallsyms]";
 /// The process that starts kernel threads.
 const KTHREADD: u32 = 2;
 
@@ -47,6 +49,8 @@ pub struct Machine {
     objects: Objects,
     /// Build ids of files by path, from a file's header.
     build_ids: FxHashMap<Box<str>, BuildId>,
+    /// Names of kernel and modules where the header gives others than records do.
+    kernel_names: FxHashMap<Box<str>, Box<str>>,
     /// Stands for the kernel or vdso where no build id is known; from the kernel's release.
     kernel_id: Box<[u8]>,
     /// Distinguishes generated code of equal process numbers on different boots.
@@ -62,6 +66,7 @@ impl Machine {
             kernel: Space::default(),
             objects: Objects::default(),
             build_ids: FxHashMap::default(),
+            kernel_names: FxHashMap::default(),
             kernel_id: Box::default(),
             boot: Box::default(),
             kernel_object: None,
@@ -80,9 +85,28 @@ impl Machine {
         self.boot = boot.into();
     }
 
-    /// Says which build id a path has, for mappings whose records do not.
-    pub fn set_build_id(&mut self, path: &str, id: BuildId) {
+    /// Says which build id a path has, for mappings whose records do not. `entry_misc` tells files of the kernel from others:
+    /// perf shows kernel and modules by the path of their entry.
+    pub fn set_build_id(&mut self, path: &str, id: BuildId, entry_misc: u16) {
+        if Mode::of(entry_misc) == Mode::Kernel {
+            let module = path.starts_with('[') || path.contains(".ko");
+            let is_module = module && !path.starts_with(KERNEL_NAME);
+            let key = if is_module {
+                module_name(path)
+            } else {
+                KERNEL_DSO.to_owned()
+            };
+            let names = self.kernel_names.entry(key.into());
+            names.or_insert_with(|| path.into());
+        }
         self.build_ids.insert(path.into(), id);
+    }
+
+    /// The name perf shows for the kernel or a module.
+    fn kernel_name(&self, name: &str) -> Box<str> {
+        self.kernel_names
+            .get(name)
+            .map_or_else(|| name.into(), Clone::clone)
     }
 
     /// What is mapped, and its tables.
@@ -170,10 +194,11 @@ impl Machine {
             let hidden = mmap.pgoff == 0 || symbol.is_empty();
             let base = if hidden { mmap.addr } else { mmap.pgoff };
             let id = id.unwrap_or_else(|| self.kernel_id.clone());
-            let kernel = Identity::new(Kind::Kernel, &id, "[kernel.kallsyms]");
+            let kernel = Identity::new(Kind::Kernel, &id, &self.kernel_name(KERNEL_DSO));
             (kernel, What::Kernel, base)
         } else {
-            let module = Identity::new(Kind::Module, &id.unwrap_or_default(), &module_name(name));
+            let module = self.kernel_name(&module_name(name));
+            let module = Identity::new(Kind::Module, &id.unwrap_or_default(), &module);
             (module, What::Module, mmap.addr)
         };
         let Some(object) = self.objects.intern(identity, what, base) else {
@@ -233,8 +258,10 @@ impl Machine {
     fn build_id_of(&self, mmap: &Mmap2<'_>, name: &str) -> Option<Box<[u8]>> {
         let own = mmap.build_id();
         let by_path = || {
+            let kernel;
             let key = if name.starts_with(KERNEL_NAME) {
-                "[kernel.kallsyms]"
+                kernel = self.kernel_name(KERNEL_DSO);
+                &*kernel
             } else {
                 name
             };
@@ -245,7 +272,8 @@ impl Machine {
         is_set.then(|| id.as_bytes().into())
     }
 
-    fn area(&mut self, mode: Mode, pid: u32, address: u64, time: u64) -> Option<Area> {
+    /// The mapping at an address, as the mode sees it.
+    pub(crate) fn area(&mut self, mode: Mode, pid: u32, address: u64, time: u64) -> Option<Area> {
         match mode {
             Mode::Kernel => self.kernel.lookup(address, time),
             Mode::User => self.spaces.lookup(pid, address, time),
@@ -396,7 +424,7 @@ fn widen<'a>(mmap: &Mmap<'a>) -> Mmap2<'a> {
 }
 
 /// `[name]` of `/lib/modules/…/name.ko.xz` or of `[name]`.
-fn module_name(path: &str) -> String {
+pub(crate) fn module_name(path: &str) -> String {
     if path.starts_with('[') {
         return path.to_owned();
     }

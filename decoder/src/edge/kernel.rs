@@ -3,6 +3,7 @@
 use super::Places;
 use crate::identity::hashed;
 use crate::local::ObjectRequest;
+use crate::machine::module_name;
 use crate::symbols::What;
 use crate::table::relative;
 use memwide_objects::{Kallsyms, Limits, ObjectId, SymbolTable, parse_modules};
@@ -43,7 +44,8 @@ impl Kernel {
         if request.what == What::Kernel {
             return Ok(relative(read.kernel.clone(), read.text_start));
         }
-        let name = request.identity.path.trim_matches(|c| c == '[' || c == ']');
+        let name = module_name(&request.identity.path);
+        let name = name.trim_matches(['[', ']']);
         let table = read.modules.get(name);
         let table = table.ok_or_else(|| format!("no module {name} in kallsyms"))?;
         let first = table

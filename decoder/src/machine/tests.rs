@@ -216,7 +216,7 @@ fn modules_are_named_as_perf_names_them() {
 fn a_build_id_from_the_header_names_the_mapping() {
     let mut machine = Machine::new(Policy::PERF);
     let id = BuildId::new([9; 20], 20);
-    machine.set_build_id("/bin/prog", id);
+    machine.set_build_id("/bin/prog", id, misc::USER);
     machine.apply(&mmap(3, 0x1000, 0, true, "/bin/prog"), misc::USER, 1);
     let (_, object) = machine.objects().iter().next().unwrap();
     assert_eq!(

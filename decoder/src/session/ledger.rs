@@ -1,0 +1,84 @@
+//! What became of the samples of one batch, by event and reason.
+
+use super::event::Events;
+use memwide_model::Reason;
+use memwide_proto::v1;
+use std::collections::BTreeMap;
+
+/// Entries of one batch.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: BTreeMap<(u64, u8), (u64, f64)>,
+    /// Samples by event as the collector counted them.
+    produced: BTreeMap<u64, u64>,
+    /// The collector counted none: then what is seen counts.
+    counts_missing: bool,
+}
+
+impl Ledger {
+    /// What the collector says of a batch.
+    pub(crate) fn of_batch(batch: &v1::Batch, events: &Events) -> Self {
+        let mut ledger = Self {
+            counts_missing: batch.counts.is_empty(),
+            ..Self::default()
+        };
+        ledger.add(0, Reason::Batches, 1);
+        ledger.add_seconds(0, Reason::BlindSeconds, batch.blind_ns);
+        for count in &batch.counts {
+            let event = events.by_ordinal(count.event).map_or(0, |meta| meta.id);
+            *ledger.produced.entry(event).or_default() += count.produced;
+            ledger.add(event, Reason::Produced, count.produced);
+            ledger.add(event, Reason::Lost, count.lost);
+            ledger.add(event, Reason::Residue, count.residue);
+            ledger.add_seconds(event, Reason::ThrottledSeconds, count.throttled_ns);
+            if batch.gap.is_some() {
+                ledger.add(event, Reason::Gap, count.produced);
+            }
+        }
+        ledger
+    }
+
+    /// Counts records; none are no entry.
+    pub(crate) fn add(&mut self, event: u64, reason: Reason, records: u64) {
+        if records > 0 {
+            self.entries.entry((event, reason.code())).or_default().0 += records;
+        }
+    }
+
+    fn add_seconds(&mut self, event: u64, reason: Reason, ns: u64) {
+        if ns > 0 {
+            let entry = self.entries.entry((event, reason.code())).or_default();
+            entry.1 += std::time::Duration::from_nanos(ns).as_secs_f64();
+        }
+    }
+
+    /// A sample of an event was seen.
+    pub(crate) fn saw(&mut self, event: u64) {
+        if self.counts_missing {
+            self.add(event, Reason::Produced, 1);
+        }
+    }
+
+    /// No sample of the batch can be read: all that were produced are undecodable.
+    pub(crate) fn poison(&mut self, records: u64) {
+        if self.counts_missing {
+            self.add(0, Reason::Undecodable, records);
+        }
+        for (event, produced) in std::mem::take(&mut self.produced) {
+            self.add(event, Reason::Undecodable, produced);
+        }
+    }
+
+    /// As sent, in the order of events and reasons.
+    pub(crate) fn finish(self) -> Vec<v1::LedgerEntry> {
+        let entries = self.entries.into_iter();
+        entries
+            .map(|((event_id, reason), (records, seconds))| v1::LedgerEntry {
+                event_id,
+                reason: u32::from(reason),
+                records,
+                seconds,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,494 @@
+//! Batches of one source in, blocks of accesses out. Pure: no clock, no I/O.
+
+mod block;
+mod clock;
+mod event;
+mod ledger;
+mod names;
+mod section;
+mod sent;
+mod workload;
+
+pub use section::{SectionError, unpack};
+pub use sent::Sent;
+
+use crate::classified::Deriver;
+use crate::context::Mode;
+use crate::group::GroupReads;
+use crate::identity::Kind;
+use crate::machine::{Machine, Place};
+use crate::space::Policy;
+use crate::symbols::{ObjectIx, TableState};
+use crate::table::Loaded;
+use block::{Block, Row};
+use clock::{BatchClock, Clock};
+use event::Events;
+use ledger::Ledger;
+use memwide_model::{MappingId, Reason, Source};
+use memwide_objects::SymbolTable;
+use memwide_perf_abi::{RawRecord, Record, Records, SampleView};
+use memwide_proto::v1;
+use names::Namer;
+use rustc_hash::FxHashMap;
+use sent::What;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use workload::Workloads;
+
+/// How long mappings are kept after the batch that ended them is acked, in nanoseconds: records may come that late.
+const SLACK_NS: u64 = 10_000_000_000;
+
+/// Batches whose counter values are kept for a repetition.
+const CHECKPOINTS_MAX: usize = 1024;
+
+/// A symbol table that samples wait for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Want {
+    /// Id of what it is the table of.
+    pub mapping: MappingId,
+    /// What it is made of.
+    pub identity: v1::MappingIdentity,
+    /// A process that has it mapped.
+    pub pid: u32,
+    /// Where, first address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+}
+
+/// A batch, decoded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// For the aggregator.
+    pub batch: v1::DecodedBatch,
+    /// Tables that were not here; with them, decode again.
+    pub wants: Vec<Want>,
+}
+
+/// What a source's batches have said so far.
+#[derive(Debug)]
+pub struct Session {
+    host: String,
+    machine: Machine,
+    events: Events,
+    facts: Option<v1::HostFacts>,
+    deriver: Deriver,
+    clock: Clock,
+    workloads: Workloads,
+    group: GroupReads,
+    /// Counter values before a batch, so that a repetition gives the same differences.
+    checkpoints: BTreeMap<u64, FxHashMap<u64, u64>>,
+    side_band_through: u64,
+    /// Newest time in each batch.
+    newest: BTreeMap<u64, u64>,
+    partial: bool,
+    namer: Namer,
+    block: Block,
+    raw: Vec<u8>,
+    frames: Vec<(u64, Place)>,
+    wants: Vec<Want>,
+}
+
+impl Session {
+    /// For a source of this host name.
+    pub fn new(source: &Source, host: &str) -> Self {
+        let mut machine = Machine::new(Policy::KERNEL);
+        let boot = [source.host.0, source.boot.0].concat();
+        machine.set_boot(&boot);
+        Self {
+            host: host.to_owned(),
+            machine,
+            events: Events::default(),
+            facts: None,
+            deriver: Deriver::default(),
+            clock: Clock::default(),
+            workloads: Workloads::default(),
+            group: GroupReads::default(),
+            checkpoints: BTreeMap::new(),
+            side_band_through: 0,
+            newest: BTreeMap::new(),
+            partial: false,
+            namer: Namer::default(),
+            block: Block::default(),
+            raw: Vec::new(),
+            frames: Vec::new(),
+            wants: Vec::new(),
+        }
+    }
+
+    /// Newest batch whose side-band was applied; 0: none.
+    pub fn side_band_through(&self) -> u64 {
+        self.side_band_through
+    }
+
+    /// Applies what a batch says besides its samples. A batch that was applied before changes nothing.
+    pub fn apply_side_band(&mut self, batch: &v1::Batch) {
+        if batch.number <= self.side_band_through {
+            return;
+        }
+        self.side_band_through = batch.number;
+        if let Some(facts) = &batch.facts {
+            self.learn_facts(facts);
+        }
+        let model = self.cpu_model().to_owned();
+        self.events.learn(&batch.events, &model);
+        self.clock.learn(batch.number, &batch.anchors);
+        if let Some(readings) = &batch.readings {
+            self.workloads.learn(&readings.workloads);
+        }
+        self.partial = batch.side_band_partial;
+        let Some(section) = &batch.side_band else {
+            return;
+        };
+        let mut raw = std::mem::take(&mut self.raw);
+        match unpack(section, &mut raw) {
+            Ok(()) => self.apply_records(batch.number, &raw),
+            Err(error) => {
+                tracing::warn!(batch = batch.number, %error, "side-band cannot be read; rows are marked partial");
+                self.partial = true;
+            }
+        }
+        self.raw = raw;
+    }
+
+    fn learn_facts(&mut self, facts: &v1::HostFacts) {
+        if self.facts.as_ref() == Some(facts) {
+            return;
+        }
+        self.machine.set_kernel_release(&facts.os_release);
+        self.deriver = Deriver::new(facts);
+        self.facts = Some(facts.clone());
+        let model = facts.cpu_desc.clone();
+        self.events.rebuild(&model);
+    }
+
+    fn cpu_model(&self) -> &str {
+        self.facts.as_ref().map_or("", |facts| &facts.cpu_desc)
+    }
+
+    /// In the order of their times: rings of several CPUs were drained one after the other.
+    fn apply_records(&mut self, number: u64, raw: &[u8]) {
+        let mut timed: Vec<(u64, RawRecord<'_>)> = Vec::new();
+        let mut last = 0;
+        for record in Records::new(raw) {
+            let Ok(record) = record else {
+                self.partial = true;
+                break;
+            };
+            let table = self.events.table();
+            let time = table.time_of(table.event_of(&record), &record);
+            last = time.unwrap_or(last);
+            timed.push((last, record));
+        }
+        timed.sort_by_key(|(time, _)| *time);
+        for (time, record) in &timed {
+            match Record::parse(*record) {
+                Ok(Record::Cgroup(cgroup)) => {
+                    let path = String::from_utf8_lossy(cgroup.path);
+                    self.workloads.learn_path(cgroup.id, &path);
+                }
+                Ok(parsed) => self.machine.apply(&parsed, record.misc, *time),
+                Err(_) => self.partial = true,
+            }
+        }
+        if let Some((newest, _)) = timed.last() {
+            self.note_time(number, *newest);
+        }
+        self.partial |= self.machine.spaces_mut().take_dropped() > 0;
+    }
+
+    fn note_time(&mut self, number: u64, time: u64) {
+        let newest = self.newest.entry(number).or_default();
+        *newest = (*newest).max(time);
+    }
+
+    /// Decodes a batch. `sent` says which definitions its stream has; [`Sent::record`] the answer once it is handed over.
+    ///
+    /// The same batch after the same ones with the same tables gives the same answer.
+    pub fn decode(&mut self, batch: &v1::Batch, sent: &Sent) -> Decoded {
+        self.apply_side_band(batch);
+        self.restore_counters(batch.number);
+        self.wants.clear();
+        let mut ledger = Ledger::of_batch(batch, &self.events);
+        let clock = self.clock.of_batch(batch.number, batch.closed_wall_ns);
+        if let Some(section) = batch.samples.as_ref().filter(|_| batch.gap.is_none()) {
+            let mut raw = std::mem::take(&mut self.raw);
+            match unpack(section, &mut raw) {
+                Ok(()) => self.decode_samples(batch, &raw, &clock, sent, &mut ledger),
+                Err(error) => {
+                    tracing::warn!(batch = batch.number, %error, "samples cannot be read; they are counted as undecodable");
+                    ledger.poison(u64::from(section.records));
+                }
+            }
+            self.raw = raw;
+        }
+        self.define_events(batch, sent);
+        let accesses = self.block.take();
+        self.define_workloads(&accesses.workloads, sent);
+        let facts = self.facts.clone().filter(|facts| !sent.has_facts(facts));
+        Decoded {
+            batch: v1::DecodedBatch {
+                number: batch.number,
+                closed_wall_ns: batch.closed_wall_ns,
+                host: self.host.clone(),
+                accesses: Some(accesses),
+                definitions: self.namer.definitions.take(),
+                ledger: ledger.finish(),
+                facts,
+                readings: batch.readings.clone(),
+            },
+            wants: std::mem::take(&mut self.wants),
+        }
+    }
+
+    fn restore_counters(&mut self, number: u64) {
+        if let Some(values) = self.checkpoints.get(&number) {
+            self.group.set_values(values.clone());
+        } else if let Some(values) = self.group.values() {
+            self.checkpoints.insert(number, values.clone());
+            if self.checkpoints.len() > CHECKPOINTS_MAX {
+                self.checkpoints.pop_first();
+            }
+        } else {
+            self.checkpoints.entry(number).or_default();
+        }
+    }
+
+    fn decode_samples(
+        &mut self,
+        batch: &v1::Batch,
+        raw: &[u8],
+        clock: &BatchClock,
+        sent: &Sent,
+        ledger: &mut Ledger,
+    ) {
+        let mut newest = 0;
+        let mut walked = 0_u64;
+        let mut walk = Records::new(raw);
+        for record in walk.by_ref() {
+            let Ok(record) = record else {
+                let section = batch.samples.as_ref();
+                let all = section.map_or(0, |section| u64::from(section.records));
+                ledger.add(0, Reason::Undecodable, all.saturating_sub(walked).max(1));
+                break;
+            };
+            walked += 1;
+            if record.is_sample() {
+                let time = self.decode_sample(&record, clock, sent, ledger);
+                newest = newest.max(time);
+            }
+        }
+        self.note_time(batch.number, newest);
+    }
+
+    /// One sample: its rows go into the block. The answer is its time.
+    fn decode_sample(
+        &mut self,
+        record: &RawRecord<'_>,
+        clock: &BatchClock,
+        sent: &Sent,
+        ledger: &mut Ledger,
+    ) -> u64 {
+        let Some(event) = self.events.table().event_of(record) else {
+            ledger.add(0, Reason::Undecodable, 1);
+            return 0;
+        };
+        let id = self.events.meta(event).map_or(0, |meta| meta.id);
+        ledger.saw(id);
+        let layout = self
+            .events
+            .table()
+            .get(event)
+            .and_then(|event| event.layout.ok());
+        let view = layout
+            .as_ref()
+            .and_then(|layout| SampleView::parse(record.body(), layout).ok());
+        let Some(view) = view else {
+            ledger.add(id, Reason::Undecodable, 1);
+            return 0;
+        };
+        let mode = Mode::of(record.misc);
+        let time = view.time().unwrap_or(0);
+        let pid = view.pid().unwrap_or(u32::MAX);
+        let tid = view.tid().unwrap_or(u32::MAX);
+        let code = self.code(mode, pid, view.ip().unwrap_or(0), time);
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        if let Some(chain) = view.callchain() {
+            let whole = crate::chain::walk(chain, |mode, ip| {
+                frames.push((ip, self.code(mode, pid, ip, time)));
+            });
+            if !whole {
+                frames.clear();
+            }
+        }
+        let data = view.addr().filter(|addr| *addr != 0);
+        let data = data.map(|addr| self.machine.data(mode, pid, addr, time));
+        if let Some(place) = data {
+            self.want(&place, mode, pid, view.addr().unwrap_or(0), time);
+        }
+        let deriver = std::mem::take(&mut self.deriver);
+        let entry = deriver.entry(&self.machine, mode, Some(&code), &frames);
+        let derived = deriver.derive(&mut self.machine, &view, mode, pid, time, data, entry);
+        self.deriver = deriver;
+        let ids = self.namer.code(&self.machine, sent, &code);
+        let stack = self.namer.stack(&self.machine, sent, &frames);
+        self.frames = frames;
+        let place = derived.data;
+        let data = self
+            .namer
+            .data(&self.machine, sent, derived.region, place.as_ref());
+        let name = self.machine.spaces_mut().comm_at(pid, tid, time);
+        let spaces = self.machine.spaces();
+        let comm = self.block.comm(name, |name| spaces.name(name).to_owned());
+        let workload = self.workloads.id_of(view.cgroup().unwrap_or(0));
+        let workload = self.block.workload(workload);
+        let time_wall_ns = view
+            .time()
+            .map_or_else(|| clock.wall_ns(u64::MAX), |time| clock.wall_ns(time));
+        let mut delivered =
+            std::mem::take(&mut self.group).deliver(self.events.table(), event, &view);
+        for one in delivered.iter() {
+            let id = self.events.meta(one.event).map_or(0, |meta| meta.id);
+            let Some(event) = self.block.event(id) else {
+                ledger.add(id, Reason::Undecodable, 1);
+                continue;
+            };
+            let row = Row {
+                time_wall_ns,
+                pid,
+                tid,
+                comm,
+                event,
+                code: ids,
+                stack,
+                data,
+                period: one.period,
+                derived,
+                workload,
+            };
+            self.block.push(&row, &view);
+            ledger.add(id, Reason::Stored, 1);
+            ledger.add(id, Reason::Unresolved, u64::from(ids.waits));
+            ledger.add(id, Reason::Partial, u64::from(self.partial));
+        }
+        self.group = delivered.take();
+        time
+    }
+
+    fn code(&mut self, mode: Mode, pid: u32, ip: u64, time: u64) -> Place {
+        let place = self.machine.code(mode, pid, ip, time);
+        self.want(&place, mode, pid, ip, time);
+        place
+    }
+
+    /// Notes that a table nobody asked for is needed.
+    fn want(&mut self, place: &Place, mode: Mode, pid: u32, address: u64, time: u64) {
+        let Some(object) = place.object else { return };
+        if !matches!(self.machine.objects().state(object), TableState::Missing) {
+            return;
+        }
+        self.want_object(object, mode, pid, address, time);
+    }
+
+    fn want_object(&mut self, at: ObjectIx, mode: Mode, pid: u32, address: u64, time: u64) {
+        let area = self.machine.area(mode, pid, address, time);
+        let Some(object) = self.machine.objects().get(at) else {
+            return;
+        };
+        let mapping = object.mapping;
+        if self.wants.iter().any(|want| want.mapping == mapping) {
+            return;
+        }
+        self.wants.push(Want {
+            mapping,
+            identity: object.identity.to_wire(),
+            pid: if mode == Mode::Kernel { 0 } else { pid },
+            start: area.map_or(0, |area| area.start),
+            end: area.map_or(0, |area| area.end),
+        });
+    }
+
+    fn define_events(&mut self, batch: &v1::Batch, sent: &Sent) {
+        let model = self.cpu_model().to_owned();
+        let counted: Vec<u64> = batch
+            .counts
+            .iter()
+            .filter_map(|count| Some(self.events.by_ordinal(count.event)?.id))
+            .collect();
+        let used = self.block.events().to_vec();
+        for id in used.into_iter().chain(counted) {
+            if !self.namer.definitions.wants(sent, What::Event, id, 0) {
+                continue;
+            }
+            if let Some(meta) = self.events.by_id(id) {
+                let definition = meta.definition(&model);
+                self.namer.definitions.out.events.push(definition);
+            }
+        }
+    }
+
+    fn define_workloads(&mut self, used: &[u64], sent: &Sent) {
+        for id in used.iter().filter(|id| **id != 0) {
+            if self.namer.definitions.wants(sent, What::Workload, *id, 0)
+                && let Some(workload) = self.workloads.get(*id)
+            {
+                self.namer.definitions.out.workloads.push(workload.clone());
+            }
+        }
+    }
+
+    /// Gives the table of a mapping, as received. The answer can be given to other sessions.
+    pub fn table_arrived(&mut self, mapping: MappingId, table: SymbolTable) -> Arc<Loaded> {
+        let found = self
+            .machine
+            .objects()
+            .iter()
+            .find(|(_, object)| object.mapping == mapping);
+        let (kind, base) = found.map_or((Kind::Path, 0), |(_, object)| {
+            (object.identity.kind, object.base)
+        });
+        let loaded = Arc::new(Loaded::new(
+            crate::table::relative(table, base),
+            mapping,
+            kind,
+        ));
+        self.table_known(mapping, Arc::clone(&loaded));
+        loaded
+    }
+
+    /// Gives a table another session got.
+    pub fn table_known(&mut self, mapping: MappingId, loaded: Arc<Loaded>) {
+        self.machine.set_table(mapping, TableState::Present(loaded));
+        self.namer.forget();
+    }
+
+    /// The table of a mapping was asked for: it is not wanted again.
+    pub fn table_requested(&mut self, mapping: MappingId) {
+        self.machine.set_table(mapping, TableState::Requested);
+    }
+
+    /// There is no table, and why.
+    pub fn table_unavailable(&mut self, mapping: MappingId, reason: &str) {
+        self.machine
+            .set_table(mapping, TableState::Unavailable(reason.into()));
+    }
+
+    /// Batches up to here are safe: what ended before them is forgotten.
+    pub fn acknowledged(&mut self, through: u64) {
+        let after = self.newest.split_off(&(through.saturating_add(1)));
+        let acked = std::mem::replace(&mut self.newest, after);
+        self.checkpoints = self.checkpoints.split_off(&through);
+        if let Some(newest) = acked.values().max() {
+            self.machine.prune(newest.saturating_sub(SLACK_NS));
+        }
+    }
+
+    /// What is known of the host.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+#[cfg(test)]
+mod tests;

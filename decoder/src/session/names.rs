@@ -1,0 +1,256 @@
+//! From places to the ids of rows, with the definitions those need.
+
+use super::sent::{Definitions, Sent, What};
+use crate::identity::Identity;
+use crate::machine::{Machine, Place};
+use crate::symbols::{ObjectIx, TableState};
+use memwide_model::{DataId, FunctionId, LocationId, MappingId, Region, StackId};
+use memwide_objects::{Source, SymbolRef};
+use memwide_proto::v1;
+use rustc_hash::FxHashMap;
+
+/// Slots of the cache of location ids; a power of two.
+const LOCATION_SLOTS: usize = 1 << 12;
+
+/// Most data ids cached.
+const DATA_MAX: usize = 1 << 18;
+
+/// A function and a place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CodeIds {
+    pub(crate) function: FunctionId,
+    pub(crate) location: LocationId,
+    /// The table is not here yet.
+    pub(crate) waits: bool,
+}
+
+type DataKey = (ObjectIx, Option<SymbolRef>, bool, Region);
+
+/// Caches of ids and the definitions of the batch at hand.
+#[derive(Debug)]
+pub(crate) struct Namer {
+    locations: Vec<(Option<ObjectIx>, u64, LocationId)>,
+    data: FxHashMap<DataKey, DataId>,
+    stack: Vec<LocationId>,
+    unknown: MappingId,
+    pub(crate) definitions: Definitions,
+}
+
+impl Default for Namer {
+    fn default() -> Self {
+        Self {
+            locations: vec![(None, 0, LocationId(0)); LOCATION_SLOTS],
+            data: FxHashMap::default(),
+            stack: Vec::new(),
+            unknown: Identity::unknown().mapping_id(),
+            definitions: Definitions::default(),
+        }
+    }
+}
+
+fn rank(source: Source) -> u32 {
+    u32::from(source as u8)
+}
+
+impl Namer {
+    /// Names may have changed: a table came or went.
+    pub(crate) fn forget(&mut self) {
+        self.data.clear();
+    }
+
+    fn location(
+        &mut self,
+        object: Option<ObjectIx>,
+        mapping: MappingId,
+        address: u64,
+    ) -> LocationId {
+        let mixed = (address ^ u64::from(object.map_or(0, |object| object.0)) << 48)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slot = (mixed >> 52) as usize;
+        let Some(slot) = self.locations.get_mut(slot) else {
+            return LocationId::new(mapping, address);
+        };
+        if (slot.0, slot.1) != (object, address) || slot.2.0 == 0 {
+            *slot = (object, address, LocationId::new(mapping, address));
+        }
+        slot.2
+    }
+
+    /// Ids of a code place.
+    pub(crate) fn code(&mut self, machine: &Machine, sent: &Sent, place: &Place) -> CodeIds {
+        let objects = machine.objects();
+        let Some((at, object)) = place.object.and_then(|at| Some((at, objects.get(at)?))) else {
+            let mapping = self.unknown;
+            // All addresses without a mapping are one location: nothing could be said of them.
+            let location = self.location(None, mapping, 0);
+            let function = FunctionId::unresolved(mapping);
+            self.define_mapping(sent, mapping, &Identity::unknown());
+            self.define_code(sent, mapping, function, location, 0, None);
+            return CodeIds {
+                function,
+                location,
+                waits: false,
+            };
+        };
+        let mapping = object.mapping;
+        let location = self.location(Some(at), mapping, place.address);
+        let table = objects.table(at);
+        let is_symbol = object.what == crate::symbols::What::KernelSymbol;
+        let (function, symbol) = match (table, place.symbol) {
+            (Some(table), Some(symbol)) if !place.variable => {
+                (table.function_id(symbol), table.function(symbol))
+            }
+            _ if is_symbol => (FunctionId::new(mapping, 0), None),
+            _ => (FunctionId::unresolved(mapping), None),
+        };
+        self.define_mapping(sent, mapping, &object.identity);
+        let name = match (symbol, place.symbol) {
+            (Some(symbol), Some(at_symbol)) => Some((
+                symbol.start,
+                objects.function_name(at, at_symbol),
+                symbol.name,
+                rank(symbol.source),
+            )),
+            _ if is_symbol => Some((0, object.dso().into(), object.dso(), rank(Source::SymTab))),
+            _ => None,
+        };
+        let name = name
+            .as_ref()
+            .map(|(start, shown, linked, rank)| FunctionName {
+                start: *start,
+                shown,
+                linked,
+                rank: *rank,
+            });
+        self.define_code(sent, mapping, function, location, place.address, name);
+        CodeIds {
+            function,
+            location,
+            waits: matches!(
+                objects.state(at),
+                TableState::Missing | TableState::Requested
+            ),
+        }
+    }
+
+    fn define_mapping(&mut self, sent: &Sent, mapping: MappingId, identity: &Identity) {
+        if self.definitions.wants(sent, What::Mapping, mapping.0, 0) {
+            self.definitions.out.mappings.push(v1::MappingDef {
+                mapping_id: mapping.0,
+                identity: Some(identity.to_wire()),
+            });
+        }
+    }
+
+    fn define_code(
+        &mut self,
+        sent: &Sent,
+        mapping: MappingId,
+        function: FunctionId,
+        location: LocationId,
+        address: u64,
+        name: Option<FunctionName<'_>>,
+    ) {
+        let rank = name.as_ref().map_or(0, |name| name.rank);
+        if self
+            .definitions
+            .wants(sent, What::Function, function.0, u64::from(rank))
+        {
+            let name = name.unwrap_or_default();
+            self.definitions.out.functions.push(v1::FunctionDef {
+                function_id: function.0,
+                mapping_id: mapping.0,
+                start: name.start,
+                name: name.shown.to_owned(),
+                linkage_name: name.linked.to_owned(),
+                rank,
+            });
+        }
+        if self
+            .definitions
+            .wants(sent, What::Location, location.0, function.0)
+        {
+            self.definitions.out.locations.push(v1::LocationDef {
+                location_id: location.0,
+                mapping_id: mapping.0,
+                address,
+                function_id: function.0,
+            });
+        }
+    }
+
+    /// Id of a callchain, leaf first.
+    pub(crate) fn stack(
+        &mut self,
+        machine: &Machine,
+        sent: &Sent,
+        frames: &[(u64, Place)],
+    ) -> StackId {
+        let mut locations = std::mem::take(&mut self.stack);
+        locations.clear();
+        for (_, place) in frames {
+            locations.push(self.code(machine, sent, place).location);
+        }
+        let stack = StackId::new(&locations);
+        if stack.0 != 0 && self.definitions.wants(sent, What::Stack, stack.0, 0) {
+            self.definitions.out.stacks.push(v1::StackDef {
+                stack_id: stack.0,
+                locations: locations.iter().map(|location| location.0).collect(),
+            });
+        }
+        self.stack = locations;
+        stack
+    }
+
+    /// Id of a data place.
+    pub(crate) fn data(
+        &mut self,
+        machine: &Machine,
+        sent: &Sent,
+        region: Region,
+        place: Option<&Place>,
+    ) -> DataId {
+        let objects = machine.objects();
+        let found = place.and_then(|place| {
+            let at = place.object?;
+            Some((place, at, objects.get(at)?))
+        });
+        let Some((place, at, object)) = found else {
+            return DataId(0);
+        };
+        let symbol = place.symbol.filter(|_| place.variable);
+        let key = (at, symbol, place.variable, region);
+        let name = || match symbol {
+            Some(symbol) => objects.variable_name(at, symbol),
+            None => object.dso().into(),
+        };
+        let id = match self.data.get(&key) {
+            Some(id) => *id,
+            None => {
+                let id = DataId::new(region, object.mapping, &name());
+                if self.data.len() < DATA_MAX {
+                    self.data.insert(key, id);
+                }
+                id
+            }
+        };
+        if self.definitions.wants(sent, What::Data, id.0, 0) {
+            self.definitions.out.data.push(v1::DataDef {
+                data_id: id.0,
+                region: u32::from(region.code()),
+                mapping_id: object.mapping.0,
+                name: name().into_owned(),
+            });
+            self.define_mapping(sent, object.mapping, &object.identity);
+        }
+        id
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct FunctionName<'a> {
+    start: u64,
+    shown: &'a str,
+    linked: &'a str,
+    rank: u32,
+}
