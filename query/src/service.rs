@@ -267,7 +267,7 @@ mod tests {
         for (answer, says) in [
             ("[1]", "1 columns instead of 3"),
             ("[1,1,1]", "`a` is no string"),
-            ("{", "EOF"),
+            ("[", "EOF"),
         ] {
             let detail = read_rows(answer.as_bytes(), COLUMNS).unwrap_err().detail;
             assert!(detail.contains(says), "{detail}");

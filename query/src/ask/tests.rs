@@ -1,1 +1,267 @@
+use std::fmt::Write as _;
 
+use super::*;
+
+/// 2026-01-01T10:30:00Z.
+const NOW: u64 = (1_767_225_600 + 10 * 3_600 + 30 * 60) * 1_000_000_000;
+
+fn pairs(query: &str) -> Vec<(String, String)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap();
+            (name.to_owned(), value.to_owned())
+        })
+        .collect()
+}
+
+fn ask(url: &str) -> Result<Plan, AskError> {
+    let (name, query) = url.split_once('?').unwrap_or((url, ""));
+    let name = Name::ALL.iter().find(|known| known.name() == name).unwrap();
+    Question::parse(*name, &pairs(query), NOW).map(|question| question.plan())
+}
+
+/// One URL a question and table, with what is special about them.
+const ASKED: &[&str] = &[
+    "functions",
+    "functions?locality=remote&level=RAM,L3&by=est_events&limit=3",
+    "functions?function=f(int, char)&build_id=00ff10",
+    "functions?locality=remote&per_host=true",
+    "functions?since=-2h&comm=a&context=user,syscall&namespace=shop&service=cart",
+    "functions?since=-5m&pod=p&function=g",
+    "functions?since=-2h&snoop=hitm",
+    "breakdown",
+    "breakdown?by=op,host&tier=precise&event=mem-loads&container=c",
+    "breakdown?by=workload",
+    "breakdown?by=snoop&since=-1m&build_id=00ff10",
+    "breakdown?by=level&function=f&since=-3h",
+    "hosts",
+    "hosts?host=a&host=b&tier=precise",
+    "ledger?host=a&event=e&tier=software&since=-1d",
+];
+
+#[test]
+fn questions_become_these_statements() {
+    let mut text = String::new();
+    for url in ASKED {
+        let plan = ask(url).unwrap();
+        let columns: Vec<&str> = plan.columns.iter().map(|column| column.name).collect();
+        writeln!(
+            text,
+            "## {url}\nfrom {} {}\n{}",
+            plan.table, plan.range, plan.statement.sql
+        )
+        .unwrap();
+        for (name, value) in &plan.statement.params {
+            writeln!(text, "  {name} = {value}").unwrap();
+        }
+        writeln!(text, "  columns: {}", columns.join(", ")).unwrap();
+        plan.notes
+            .iter()
+            .for_each(|note| writeln!(text, "  note: {note}").unwrap());
+        text.push('\n');
+    }
+    let plan = ask("functions?host=a").unwrap();
+    for statement in [plan.ledger_statement(), plan.hosts_statement()] {
+        writeln!(text, "## completeness\n{}\n", statement.sql).unwrap();
+    }
+    insta::assert_snapshot!("statements", text);
+}
+
+#[test]
+fn our_own_statements_pass_the_guard() {
+    for url in ASKED {
+        let plan = ask(url).unwrap();
+        for statement in [
+            plan.ledger_statement(),
+            plan.hosts_statement(),
+            plan.statement,
+        ] {
+            assert_eq!(memwide_store::guard::check(&statement.sql), Ok(()), "{url}");
+        }
+    }
+}
+
+#[test]
+fn the_coarsest_table_that_suffices_is_read() {
+    for (url, table) in [
+        ("functions?since=-1h", "fleet_1h"),
+        (
+            "functions?since=2026-01-01T09:00:00Z&until=2026-01-01T10:00:00Z",
+            "fleet_1h",
+        ),
+        ("functions?since=-59m", "samples"),
+        ("functions?host=a", "functions"),
+        ("functions?per_host=1", "functions"),
+        ("functions?pod=a", "functions"),
+        ("functions?snoop=hitm", "samples"),
+        ("breakdown?since=-1m", "mix_1m"),
+        ("breakdown?since=-10s", "samples"),
+        ("breakdown?comm=a", "functions"),
+        ("breakdown?by=snoop", "samples"),
+    ] {
+        assert_eq!(ask(url).unwrap().table, table, "{url}");
+    }
+}
+
+#[test]
+fn times_are_rounded_outwards_and_that_is_said() {
+    let plan = ask("functions?since=-1h").unwrap();
+    let note = "`fleet_1h` has whole hours: this is 2026-01-01T09:00:00Z to 2026-01-01T11:00:00Z";
+    assert_eq!(plan.notes, [note]);
+    let whole = ask("functions?since=2026-01-01T09:00:00Z&until=2026-01-01T10:00:00Z").unwrap();
+    assert_eq!(whole.notes, Vec::<String>::new());
+}
+
+#[test]
+fn nothing_typed_becomes_part_of_a_statement() {
+    let hostile = "x') OR 1=1; DROP TABLE samples --{p9:String}\\";
+    for question in [Name::Functions, Name::Breakdown, Name::Hosts, Name::Ledger] {
+        for dimension in question.dimensions() {
+            let pairs = [(dimension.name().to_owned(), hostile.to_owned())];
+            match Question::parse(question, &pairs, NOW).map(|question| question.plan()) {
+                Ok(plan) => {
+                    assert!(
+                        !plan.statement.sql.contains("DROP"),
+                        "{}",
+                        plan.statement.sql
+                    );
+                    assert!(
+                        plan.statement
+                            .params
+                            .iter()
+                            .any(|(_, value)| value == hostile),
+                        "{dimension:?}"
+                    );
+                }
+                Err(AskError::UnknownValue { .. } | AskError::BuildId { .. }) => {}
+                Err(other) => panic!("{dimension:?}: {other}"),
+            }
+        }
+        for extra in ["since", "until", "limit", "by", "per_host"] {
+            let pairs = [(extra.to_owned(), hostile.to_owned())];
+            assert!(Question::parse(question, &pairs, NOW).is_err(), "{extra}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_what_would_be() {
+    let check = |url: &str, detail: &str, remedy: &str| {
+        let error = ask(url).unwrap_err();
+        assert_eq!(error.to_string(), detail, "{url}");
+        assert!(error.remedy().contains(remedy), "{url}: {}", error.remedy());
+    };
+    check(
+        "functions?locallity=remote",
+        "`functions` does not take `locallity`",
+        "locality",
+    );
+    check(
+        "functions?locality=far",
+        "`locality` does not take `far`",
+        "unknown, local, remote",
+    );
+    check(
+        "functions?level=RAM,dram",
+        "`level` does not take `dram`",
+        "RAM, CXL",
+    );
+    check(
+        "functions?by=cost",
+        "`by` does not take `cost`",
+        "samples, weight, est_events, latency_cycles",
+    );
+    check(
+        "functions?per_host=maybe",
+        "`per_host` does not take `maybe`",
+        "true, false",
+    );
+    check(
+        "breakdown?by=level,color",
+        "`by` does not take `color`",
+        "locality",
+    );
+    check(
+        "breakdown?per_host=1",
+        "`breakdown` does not take `per_host`",
+        "by",
+    );
+    check(
+        "hosts?function=f",
+        "`hosts` does not take `function`",
+        "host, tier",
+    );
+    check(
+        "ledger?limit=0",
+        "`0` is no number of rows from 1 to 10000",
+        "50",
+    );
+    check(
+        "ledger?limit=10001",
+        "`10001` is no number of rows from 1 to 10000",
+        "50",
+    );
+    check(
+        "ledger?since=-1h&since=-2h",
+        "`since` was given more than once",
+        "once",
+    );
+    check(
+        "ledger?since=tuesday",
+        "`tuesday` is no time for `since`",
+        "RFC 3339",
+    );
+    check(
+        "functions?build_id=xyz",
+        "`xyz` is no build id",
+        "hexadecimal",
+    );
+}
+
+#[test]
+fn too_many_and_too_long_values_are_refused() {
+    let many: Vec<(String, String)> = (0..201)
+        .map(|i| ("host".to_owned(), i.to_string()))
+        .collect();
+    let long = [("function".to_owned(), "x".repeat(9_000))];
+    for pairs in [many.as_slice(), &long] {
+        let error = Question::parse(Name::Functions, pairs, NOW).unwrap_err();
+        assert!(matches!(error, AskError::TooLong { .. }), "{error}");
+    }
+}
+
+#[test]
+fn an_empty_filter_means_any() {
+    assert_eq!(
+        ask("functions?host=&level=&comm=&limit=&since="),
+        ask("functions")
+    );
+}
+
+#[test]
+fn cut_rows_and_several_tiers_are_noted() {
+    let plan = ask("functions?limit=2").unwrap();
+    let row = |tier: &str| {
+        let mut row = vec![Value::Null; plan.columns.len()];
+        let place = plan
+            .columns
+            .iter()
+            .position(|column| column.name == "tier")
+            .unwrap();
+        row[place] = Value::Text(tier.to_owned());
+        row
+    };
+    let mut rows = vec![row("software"), row("precise"), row("precise")];
+    let notes = plan.finish(&mut rows);
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        notes[1..],
+        [
+            "cut after 2 rows: raise `limit` (at most 10000) or filter",
+            "rows of the tiers precise, software are not to be added up",
+        ]
+    );
+    let mut rows = vec![row("precise"), row("precise")];
+    assert_eq!(plan.finish(&mut rows).len(), 1);
+}

@@ -1,0 +1,172 @@
+//! gRPC gives what HTTP gives, on the same port.
+
+use memwide_proto::v1::query_client::QueryClient;
+use memwide_proto::v1::{self, value};
+use serde_json::{Value as Json, json};
+use tonic::Code;
+
+use crate::support::{Running, running};
+use crate::truth::{ALL, BEGIN};
+
+/// A message as HTTP's JSON would be.
+fn as_json(answer: &v1::Answer) -> Json {
+    let columns = answer.columns.iter();
+    let columns: Vec<Json> = columns
+        .map(|column| json!({"name": column.name, "type": column.r#type, "unit": column.unit}))
+        .collect();
+    let cell = |value: &v1::Value| match &value.value {
+        None => Json::Null,
+        Some(value::Value::Text(text)) => json!(text),
+        Some(value::Value::Number(number)) => json!(number),
+        Some(value::Value::Real(real)) => json!(real),
+        Some(value::Value::Flag(flag)) => json!(flag),
+    };
+    let rows: Vec<Json> = answer
+        .rows
+        .iter()
+        .map(|row| row.values.iter().map(cell).collect())
+        .collect();
+    let complete = answer.completeness.clone().unwrap();
+    let tiers = complete.tiers.iter();
+    let tiers: Vec<Json> = tiers
+        .map(|one| json!({"tier": one.tier, "samples": one.samples}))
+        .collect();
+    json!({
+        "columns": columns,
+        "rows": rows,
+        "completeness": {
+            "hosts_seen": complete.hosts_seen,
+            "hosts_expected": complete.hosts_expected,
+            "samples_stored": complete.samples_stored,
+            "samples_produced": complete.samples_produced,
+            "tiers": tiers,
+            "blind_seconds": complete.blind_seconds,
+            "missing": complete.missing,
+        },
+        "source_table": answer.source_table,
+        "notes": answer.notes,
+    })
+}
+
+fn all() -> v1::Filter {
+    let second = 1_000_000_000;
+    v1::Filter {
+        since_wall_ns: u64::from(BEGIN) * second,
+        until_wall_ns: (u64::from(BEGIN) + 7_200) * second,
+        ..v1::Filter::default()
+    }
+}
+
+async fn http(running: &Running, path: &str) -> Json {
+    running.get(&format!("/api/v1/{path}")).await.json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grpc_gives_what_http_gives() {
+    let Some(running) = running().await else {
+        return;
+    };
+    let mut client = QueryClient::connect(running.url.clone()).await.unwrap();
+    let remote = v1::Filter {
+        locality: vec!["remote".into()],
+        limit: 7,
+        ..all()
+    };
+    let request = v1::FunctionsRequest {
+        filter: Some(remote),
+        by: "weight".into(),
+        per_host: true,
+    };
+    let answer = client.functions(request).await.unwrap().into_inner();
+    let path = format!("functions?{ALL}&locality=remote&limit=7&by=weight&per_host=true");
+    assert_eq!(as_json(&answer), http(&running, &path).await);
+
+    let request = v1::BreakdownRequest {
+        filter: Some(all()),
+        by: vec!["level".into(), "host".into()],
+    };
+    let answer = client.breakdown(request).await.unwrap().into_inner();
+    assert_eq!(
+        as_json(&answer),
+        http(&running, &format!("breakdown?{ALL}&by=level,host")).await
+    );
+    let answer = client
+        .hosts(v1::HostsRequest {
+            filter: Some(all()),
+        })
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        as_json(&answer),
+        http(&running, &format!("hosts?{ALL}")).await
+    );
+    let answer = client
+        .ledger(v1::LedgerRequest {
+            filter: Some(all()),
+        })
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        as_json(&answer),
+        http(&running, &format!("ledger?{ALL}")).await
+    );
+
+    let request = v1::SqlRequest {
+        query: "SELECT {a:UInt8} AS a".into(),
+        params: [("a".to_owned(), "7".to_owned())].into(),
+        format: "csv".into(),
+    };
+    let answer = client.sql(request).await.unwrap().into_inner();
+    assert_eq!(answer.data, b"\"a\"\n7\n");
+    let status = client
+        .status(v1::StatusRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(
+        status.ready && status.detail_json.contains("reachable"),
+        "{status:?}"
+    );
+
+    let refused = async |request: v1::SqlRequest| {
+        let mut client = client.clone();
+        client.sql(request).await.unwrap_err()
+    };
+    let attack = v1::SqlRequest {
+        query: "SELECT * FROM file('/etc/passwd')".into(),
+        ..v1::SqlRequest::default()
+    };
+    assert_eq!(refused(attack).await.code(), Code::PermissionDenied);
+    let filter = v1::Filter {
+        tier: vec!["best".into()],
+        ..all()
+    };
+    let request = v1::FunctionsRequest {
+        filter: Some(filter),
+        ..v1::FunctionsRequest::default()
+    };
+    let error = client.functions(request).await.unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert!(
+        error
+            .message()
+            .contains("`tier` does not take `best`; use one of software"),
+        "{}",
+        error.message()
+    );
+    let filter = v1::Filter {
+        function: vec!["f".into()],
+        ..all()
+    };
+    let error = client
+        .hosts(v1::HostsRequest {
+            filter: Some(filter),
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+    drop(client);
+    running.stop().await;
+}

@@ -1,0 +1,15 @@
+//! The query service against the real engine. Where the engine library is absent, each test says loudly that it skips.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests may unwrap, and say loudly that they skip"
+)]
+
+mod api;
+mod engine;
+mod grpc;
+mod questions;
+mod sql;
+mod support;
+mod truth;

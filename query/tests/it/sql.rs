@@ -1,0 +1,253 @@
+//! Guarded SQL over HTTP: what it answers, what it refuses, what bounds it.
+
+use std::time::Duration;
+
+use memwide_query::Limits;
+use memwide_store::Request;
+use serde_json::json;
+
+use crate::support::{Running, encoded, running, running_with};
+use crate::truth::{HOSTILE, SAMPLES};
+
+/// Statements that must not be answered, whoever types them.
+const ATTACKS: &[&str] = &[
+    "SELECT * FROM (SELECT count() FROM file('/etc/passwd','LineAsString') SETTINGS readonly=0)",
+    "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
+    "SELECT * FROM remote('127.0.0.1:9000', system.one)",
+    "SELECT * FROM s3('http://127.0.0.1/x')",
+    "SELECT * FROM executable('id', 'LineAsString', 'x String')",
+    "SELECT * FROM mergeTreeIndex(currentDatabase(), 'samples')",
+    "SELECT * FROM merge('system', '.*')",
+    "SELECT file('/etc/passwd')",
+    "SELECT 1; DROP TABLE samples",
+    "SELECT 1;SELECT 2",
+    "DROP TABLE samples",
+    "INSERT INTO samples SELECT * FROM samples",
+    "ALTER TABLE samples DELETE WHERE 1",
+    "SELECT 1 INTO OUTFILE '/tmp/memwide-attack'",
+    "SELECT 1 SETTINGS max_execution_time = 0",
+    "SELECT 1 /* x */ SETTINGS readonly=0",
+    "SET readonly = 0",
+    "SYSTEM SHUTDOWN",
+    "KILL QUERY WHERE 1",
+    "CREATE TABLE x (a Int8) ENGINE = Memory",
+    "CREATE USER x",
+    "GRANT ALL ON *.* TO default",
+    "SELECT * FROM system.processes",
+    "SELECT * FROM system.server_settings",
+    "SELECT * FROM system.stack_trace",
+    "SELECT * FROM default.`/etc/passwd`",
+    "SHOW PROCESSLIST",
+    "SELECT 'unclosed",
+];
+
+async fn post(running: &Running, query: &str) -> crate::support::Reply {
+    running.sql(json!({ "query": query })).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sql_is_answered_guarded_and_bounded() {
+    let limits = Limits {
+        seconds: 1,
+        rows: 5_000,
+        answer_bytes: 1 << 20,
+        memory_bytes: 64 << 20,
+        ..Limits::default()
+    };
+    let Some(running) = running_with(limits).await else {
+        return;
+    };
+    answers(&running).await;
+    attacks(&running).await;
+    bounds(&running).await;
+    running.stop().await;
+}
+
+async fn answers(running: &Running) {
+    let reply = post(
+        running,
+        "SELECT count() AS n, max(addr) AS addr, any(host) AS host FROM samples",
+    )
+    .await;
+    let answer = reply.json();
+    assert_eq!(reply.status, 200, "{answer}");
+    assert_eq!(
+        answer["columns"],
+        json!([
+            {"name": "n", "type": "UInt64", "unit": "samples"},
+            {"name": "addr", "type": "UInt64", "unit": ""},
+            {"name": "host", "type": "LowCardinality(String)", "unit": ""},
+        ])
+    );
+    assert_eq!(answer["rows"][0][0], SAMPLES);
+    assert_eq!(
+        answer["rows"][0][1],
+        format!("{:#x}", 0xffff_8000_0000_0000 + SAMPLES - 1)
+    );
+    assert!(answer["completeness"]["hosts_seen"].is_u64());
+
+    let query = "SELECT {name:String} AS name, count() FROM samples WHERE comm = {name:String} AND period > {least:UInt64}";
+    let body = json!({"query": query, "params": {"name": HOSTILE, "least": 0}});
+    let rows = running.sql(body).await.json()["rows"].clone();
+    assert_eq!(rows[0][0], HOSTILE);
+    assert!(rows[0][1].as_u64().unwrap() > 1_000, "{rows}");
+
+    let url = format!(
+        "/api/v1/sql?query={}&format=csv&param_x=7",
+        encoded("SELECT 1 AS a, {x:UInt8} AS b, 'q\"' AS c")
+    );
+    let reply = running.get(&url).await;
+    assert_eq!(
+        (reply.status, reply.text().as_str()),
+        (200, "\"a\",\"b\",\"c\"\n1,7,\"q\"\"\"\n")
+    );
+    assert!(reply.content_type.starts_with("text/csv") && reply.completeness.is_some());
+    for (format, magic) in [("arrow", b"ARROW1".as_slice()), ("parquet", b"PAR1")] {
+        let reply = running.sql(json!({"query": "SELECT host, count() AS n FROM samples GROUP BY host", "format": format})).await;
+        assert!(
+            reply.status == 200 && reply.body.starts_with(magic) && reply.body.ends_with(magic),
+            "{}",
+            reply.text()
+        );
+    }
+    let reply = post(running, "SHOW TABLES").await;
+    assert!(reply.text().contains("\"functions\""), "{}", reply.text());
+}
+
+async fn attacks(running: &Running) {
+    for attack in ATTACKS {
+        for reply in [
+            post(running, attack).await,
+            running
+                .get(&format!("/api/v1/sql?query={}", encoded(attack)))
+                .await,
+        ] {
+            let problem = reply.json();
+            assert!(
+                [400, 403].contains(&reply.status),
+                "{attack}: {} {problem}",
+                reply.status
+            );
+            assert_eq!(reply.content_type, "application/problem+json", "{attack}");
+            for part in ["title", "detail", "remedy"] {
+                assert!(
+                    problem[part].as_str().is_some_and(|text| !text.is_empty()),
+                    "{attack}: {part}"
+                );
+            }
+        }
+    }
+    let left = post(running, "SELECT count() FROM samples").await.json();
+    assert_eq!(left["rows"], json!([[SAMPLES]]));
+    assert!(!std::path::Path::new("/tmp/memwide-attack").exists());
+}
+
+async fn bounds(running: &Running) {
+    let check = async |query: &str, status: u16, detail: &str| {
+        let reply = post(running, query).await;
+        let problem = reply.json();
+        assert_eq!(reply.status, status, "{query}: {problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains(detail),
+            "{query}: {problem}"
+        );
+        assert_ne!(problem["remedy"], "");
+    };
+    check(
+        "SELECT sum(cityHash64(number)) FROM numbers(1000000000000)",
+        422,
+        "longer than 1 s (max_execution_time)",
+    )
+    .await;
+    check(
+        "SELECT number FROM numbers(6000)",
+        422,
+        "5000 rows (max_result_rows)",
+    )
+    .await;
+    check(
+        "SELECT groupArray(number) FROM numbers(100000000)",
+        422,
+        "max_memory_usage",
+    )
+    .await;
+    check(
+        "SELECT repeat('x', 500000) FROM numbers(5)",
+        422,
+        "1048576 bytes",
+    )
+    .await;
+    check("SELECT nothing FROM samples", 400, "nothing").await;
+    check("SELECT 1 FROM nothing", 400, "nothing").await;
+    check("SELEC 1", 403, "SELEC").await;
+    check("  ", 400, "`query` is empty").await;
+    let reply = running
+        .sql(json!({"query": "SELECT 1", "format": "xml"}))
+        .await;
+    assert_eq!(
+        (reply.status, reply.json()["remedy"].clone()),
+        (400, json!("use one of json, csv, arrow, parquet"))
+    );
+    let reply = running
+        .sql(json!({"query": "SELECT 1", "params": {"a-b": 1}}))
+        .await;
+    assert_eq!(reply.status, 400);
+    let reply = running.sql(json!({"query": "SELECT 1", "parms": {}})).await;
+    assert!(
+        reply.status == 400 && reply.json()["detail"].as_str().unwrap().contains("parms"),
+        "{}",
+        reply.text()
+    );
+    let plain = [("content-type", "text/plain")];
+    let reply = running
+        .send(
+            "POST",
+            "/api/v1/sql",
+            &plain,
+            Some("{\"query\":\"SELECT 1\"}".to_owned()),
+        )
+        .await;
+    assert_eq!(reply.status, 415, "a foreign page could send this");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_ends_when_its_client_leaves() {
+    let Some(running) = running().await else {
+        return;
+    };
+    let marker = "numbers(999999999999)";
+    let under_way = async || {
+        let sql = format!(
+            "SELECT count() FROM system.processes WHERE query LIKE '%{marker}%' AND query NOT LIKE '%processes%'"
+        );
+        let answer = running
+            .store
+            .query(Request::new(sql, "TabSeparated"))
+            .await
+            .unwrap();
+        answer.trim_ascii() == b"1"
+    };
+    let address = running.url.trim_start_matches("http://").to_owned();
+    let query = encoded(&format!("SELECT sum(cityHash64(number)) FROM {marker}"));
+    let mut client = tokio::net::TcpStream::connect(&address).await.unwrap();
+    let request = format!("GET /api/v1/sql?query={query} HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    tokio::io::AsyncWriteExt::write_all(&mut client, request.as_bytes())
+        .await
+        .unwrap();
+    until("the statement runs", &under_way, true).await;
+    drop(client);
+    until("the statement has ended", &under_way, false).await;
+    running.stop().await;
+}
+
+/// Waits until `condition` is `wanted`, for less than the statement's own limit.
+async fn until(what: &str, condition: &impl AsyncFn() -> bool, wanted: bool) {
+    for _ in 0..400 {
+        if condition().await == wanted {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("waited in vain: {what}");
+}

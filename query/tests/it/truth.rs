@@ -1,0 +1,359 @@
+//! Known rows: the same samples in every table that is filled from outside.
+
+use memwide_model::{
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region,
+    Snoop, Tier, Tlb,
+};
+use memwide_store::Store;
+use memwide_store::native::{Constant, append_constants, walk};
+use memwide_store::rows::{
+    EventRow, Events, FACTS, Fleet1h, FleetRow, FunctionRow, FunctionsDef, HostRow, Hosts,
+    Ledger1m, LedgerRow, MappingRow, Mappings, Mix1m, MixRow, NativeBlock, SampleRow, Samples,
+    Sums, TableRows, TierOrNone, WorkloadRow, Workloads,
+};
+
+/// 2026-11-20T10:00:00Z in seconds since 1970: the samples lie in the two hours from here on.
+pub(crate) const BEGIN: u32 = 1_795_168_800;
+/// Parameters that cover all samples, in whole hours.
+pub(crate) const ALL: &str = "since=2026-11-20T10:00:00Z&until=2026-11-20T12:00:00Z";
+/// A part of an hour, not in whole minutes.
+pub(crate) const PART: &str = "since=2026-11-20T10:05:00.5Z&until=2026-11-20T10:45:00.25Z";
+
+/// Samples.
+pub(crate) const SAMPLES: u64 = 3_000;
+
+/// Names that no answer may interpret.
+pub(crate) const HOSTILE: &str = "<img src=x onerror=\"alert('x')\">\\'; DROP TABLE samples --";
+
+/// Functions: id, name; the last one has no definition.
+pub(crate) const FUNCTIONS: &[(u64, &str)] = &[
+    (1, "lookup"),
+    (2, "void fill<int>(char*, int)"),
+    (3, HOSTILE),
+    (4, "[unknown]"),
+];
+
+/// Hosts.
+pub(crate) const HOSTS: &[&str] = &["alpha", "beta", "gamma"];
+
+/// Events: id, name, tier, kind of latency, population.
+pub(crate) const EVENTS: &[(u64, &str, Tier, LatencyKind, &str)] = &[
+    (1, "mem-loads,ldlat=30", Tier::Precise, LatencyKind::Use, ""),
+    (
+        2,
+        "mem-stores",
+        Tier::Precise,
+        LatencyKind::None,
+        "retired stores",
+    ),
+    (
+        3,
+        "minor-faults",
+        Tier::Software,
+        LatencyKind::None,
+        "minor faults",
+    ),
+];
+
+/// Workloads: id, pod.
+pub(crate) const WORKLOADS: &[(u64, &str)] = &[(1, "cart-1"), (2, "cart-2")];
+
+/// One sample; what it holds follows from `i`.
+pub(crate) fn sample(i: u64) -> SampleRow<'static> {
+    let pick = |salt: u64, n: usize| {
+        let mixed = (i + salt * 7_919).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        usize::try_from(mixed).unwrap() % n
+    };
+    let (event_id, event, tier, latency_kind, _) = EVENTS[pick(1, 3)];
+    let software = tier == Tier::Software;
+    let weight = if latency_kind == LatencyKind::Use {
+        30 + u32::try_from(pick(2, 500)).unwrap()
+    } else {
+        0
+    };
+    let locality = if software {
+        Locality::Unknown
+    } else {
+        Locality::ALL[pick(3, 3)]
+    };
+    SampleRow {
+        time: i64::from(BEGIN) * 1_000_000_000 + i64::try_from(i).unwrap() * 2_400_000_003,
+        host: HOSTS[pick(4, 3)],
+        source_id: 77,
+        batch: 1,
+        cpu: 0,
+        pid: 1,
+        tid: 1,
+        comm: ["main", HOSTILE][pick(5, 2)],
+        workload_id: [0, 1, 2][pick(6, 3)],
+        event_id,
+        event,
+        tier,
+        context: [Context::User, Context::Syscall][pick(7, 2)],
+        ip: u64::MAX - i,
+        function_id: FUNCTIONS[pick(8, 4)].0,
+        location_id: 9,
+        stack_id: 0,
+        addr: 0xffff_8000_0000_0000 + i,
+        phys_addr: 0,
+        data_id: 0,
+        region: Region::Heap,
+        data_src: 0,
+        period: if event_id == 3 { 1 } else { 1_009 },
+        weight,
+        ins_lat: 0,
+        retire_lat: 0,
+        latency_kind,
+        page_shift: 12,
+        page_node: 0,
+        op: if event_id == 2 { Op::Store } else { Op::Load },
+        level: if software {
+            Level::None
+        } else {
+            [Level::L1, Level::L3, Level::Ram][pick(9, 3)]
+        },
+        outcome: if software {
+            Outcome::Unknown
+        } else {
+            [Outcome::Hit, Outcome::Miss][pick(10, 2)]
+        },
+        snoop: if software {
+            Snoop::Unknown
+        } else {
+            Snoop::ALL[pick(11, 7)]
+        },
+        tlb: Tlb::ALL[pick(12, 7)],
+        locked: u8::from(pick(13, 9) == 0),
+        blocked: Blocked::ALL[pick(14, 5)],
+        hw_locality: locality,
+        page_locality: Locality::ALL[pick(15, 3)],
+        locality,
+        locality_basis: if locality == Locality::Unknown {
+            LocalityBasis::None
+        } else {
+            LocalityBasis::Hw
+        },
+    }
+}
+
+/// All samples.
+pub(crate) fn rows() -> impl Iterator<Item = SampleRow<'static>> {
+    (0..SAMPLES).map(sample)
+}
+
+/// Name of a sample's function.
+pub(crate) fn function(row: &SampleRow<'_>) -> &'static str {
+    FUNCTIONS
+        .iter()
+        .find(|(id, _)| *id == row.function_id)
+        .unwrap()
+        .1
+}
+
+/// Fills every table.
+pub(crate) async fn insert(store: &Store) {
+    let (mut samples, mut mix, mut fleet) =
+        (Samples::default(), Mix1m::default(), Fleet1h::default());
+    for row in rows() {
+        let mut sums = Sums::default();
+        sums.add(&row);
+        let seconds = u32::try_from(row.time / 1_000_000_000).unwrap();
+        samples.push(&row);
+        mix.push(&MixRow {
+            time: seconds / 60 * 60,
+            host: row.host,
+            workload_id: row.workload_id,
+            event_id: row.event_id,
+            event: row.event,
+            tier: row.tier,
+            op: row.op,
+            level: row.level,
+            outcome: row.outcome,
+            locality: row.locality,
+            locality_basis: row.locality_basis,
+            context: row.context,
+            sums,
+        });
+        fleet.push(&FleetRow {
+            time: seconds / 3_600 * 3_600,
+            function_id: row.function_id,
+            event_id: row.event_id,
+            event: row.event,
+            tier: row.tier,
+            latency_kind: row.latency_kind,
+            op: row.op,
+            level: row.level,
+            outcome: row.outcome,
+            locality: row.locality,
+            locality_basis: row.locality_basis,
+            cpu_model: "model",
+            sums,
+            host_id: u64::try_from(HOSTS.iter().position(|host| *host == row.host).unwrap())
+                .unwrap()
+                + 1,
+        });
+    }
+    let mut blocks = samples.finish();
+    blocks.extend(mix.finish());
+    blocks.extend(fleet.finish());
+    blocks.extend(definitions());
+    blocks.extend(ledger());
+    for block in blocks {
+        put(store, &block).await;
+    }
+}
+
+fn definitions() -> Vec<NativeBlock> {
+    let (mut functions, mut mappings) = (FunctionsDef::default(), Mappings::default());
+    for (id, name) in &FUNCTIONS[..3] {
+        // A worse name of the same function must not win.
+        for (rank, name) in [(2, *name), (1, "worse")] {
+            let (function_id, start, linkage_name) = (*id, *id * 16, "");
+            functions.push(&FunctionRow {
+                function_id,
+                mapping_id: 5,
+                start,
+                name,
+                linkage_name,
+                rank,
+                last_seen: BEGIN,
+            });
+        }
+    }
+    mappings.push(&MappingRow {
+        mapping_id: 5,
+        kind: "file",
+        build_id: "00ff10",
+        path: "/opt/shop/cart",
+        module: "cart",
+        last_seen: BEGIN,
+    });
+    let mut events = Events::default();
+    for (event_id, name, tier, latency_kind, population) in EVENTS {
+        events.push(&EventRow {
+            event_id: *event_id,
+            name,
+            pmu: "cpu",
+            tier: *tier,
+            period_mode: "fixed",
+            period: 1_009,
+            threshold_cycles: 30,
+            latency_kind: *latency_kind,
+            population,
+            cpu_model: "model",
+            attr: "",
+            last_seen: BEGIN,
+        });
+    }
+    let mut workloads = Workloads::default();
+    for (workload_id, pod) in WORKLOADS {
+        workloads.push(&WorkloadRow {
+            workload_id: *workload_id,
+            namespace: "shop",
+            pod,
+            container: "app",
+            service: "cart",
+            cgroup_path: "/",
+            cgroup_id: 1,
+            last_seen: BEGIN,
+        });
+    }
+    let mut blocks = functions.finish();
+    blocks.extend(mappings.finish());
+    blocks.extend(events.finish());
+    blocks.extend(workloads.finish());
+    blocks
+}
+
+/// The ledger says of alpha: 100 more produced, 90 in a gap and 10 undecodable; of beta: 1.5 s blind. The host `idle`
+/// sent batches two hours before the samples, `old` two days before.
+fn ledger() -> Vec<NativeBlock> {
+    let mut ledger = Ledger1m::default();
+    let mut line = |time: u32,
+                    host: &'static str,
+                    event: usize,
+                    reason: Reason,
+                    records: u64,
+                    seconds: f64| {
+        let (event_id, event, tier, ..) = EVENTS[event];
+        ledger.push(&LedgerRow {
+            time,
+            host,
+            source_id: 77,
+            event_id,
+            event,
+            tier: TierOrNone(Some(tier)),
+            reason,
+            records,
+            seconds,
+            last_batch: 1,
+        });
+    };
+    for row in rows() {
+        let time = u32::try_from(row.time / 1_000_000_000).unwrap() / 60 * 60;
+        let event = usize::try_from(row.event_id).unwrap() - 1;
+        line(time, row.host, event, Reason::Produced, 1, 0.0);
+        line(time, row.host, event, Reason::Stored, 1, 0.0);
+    }
+    line(BEGIN, "alpha", 0, Reason::Produced, 100, 0.0);
+    line(BEGIN, "alpha", 0, Reason::Gap, 90, 0.0);
+    line(BEGIN, "alpha", 0, Reason::Undecodable, 10, 0.0);
+    line(BEGIN, "alpha", 0, Reason::Lost, 7, 0.0);
+    line(BEGIN, "beta", 0, Reason::BlindSeconds, 0, 1.5);
+    line(BEGIN - 7_200, "idle", 0, Reason::Batches, 5, 0.0);
+    line(BEGIN - 2 * 86_400, "old", 0, Reason::Batches, 5, 0.0);
+    let mut hosts = Hosts::default();
+    for (age, host) in [
+        (30 * 86_400, "alpha"),
+        (3_600, "alpha"),
+        (3_600, "facts-only"),
+    ] {
+        hosts.push(&HostRow {
+            time: BEGIN - age,
+            host,
+            host_id: 1,
+            kind: "live",
+            arch: "x86_64",
+            os_release: if age == 3_600 { "6.18" } else { "5.10" },
+            cpu_vendor: "GenuineIntel",
+            cpu_model: "model",
+            cpuid: "",
+            cpus: 8,
+            nodes: 2,
+            remote_means: "package",
+            virtualization: "",
+            tiers: &["precise", "software"],
+            capabilities: "{\"precise\":true}",
+            facts_id: u64::from(age),
+            version: "0.1.0",
+        });
+    }
+    let mut blocks = ledger.finish();
+    blocks.extend(hosts.finish());
+    blocks
+}
+
+/// Inserts a block as a sink does; ingested now, so that nothing expires during the test.
+async fn put(store: &Store, block: &NativeBlock) {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let now = u32::try_from(now.as_secs()).unwrap();
+    let mut bytes = block.bytes.clone();
+    if FACTS.contains(&block.table) {
+        let added = [Constant::U16("part", 0), Constant::Seconds("ingested", now)];
+        bytes = append_constants(&bytes, &added).unwrap();
+    }
+    let names: Vec<String> = walk(&bytes)
+        .unwrap()
+        .names()
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let token = format!("{}/{}", block.table, block.day);
+    store
+        .insert_native(block.table, &names, &token, bytes.into())
+        .await
+        .unwrap();
+}
