@@ -102,6 +102,7 @@ pub(crate) struct Owner {
     streams: BTreeMap<Source, Stream>,
     in_flight: Option<InFlight>,
     in_flight_bytes: u64,
+    shown_bytes: u64,
 }
 
 impl Owner {
@@ -115,6 +116,7 @@ impl Owner {
             streams: BTreeMap::new(),
             in_flight: None,
             in_flight_bytes: 0,
+            shown_bytes: 0,
         }
     }
 
@@ -286,9 +288,9 @@ impl Owner {
         };
         metrics::BATCHES.add(outcome, 1);
         metrics::SAMPLES.add(added.samples);
-        let bytes = self.rollup.bytes();
-        metrics::PENDING.set(bytes + self.in_flight_bytes);
-        self.partition.grew(bytes, self.rollup.messages());
+        self.partition
+            .grew(self.rollup.bytes(), self.rollup.messages());
+        self.show_pending();
     }
 
     /// Starts a flush if one is due, or if anything is left while stopping.
@@ -342,7 +344,15 @@ impl Owner {
                 self.partition.reload(None, 0);
             }
         }
-        metrics::PENDING.set(self.rollup.bytes());
+        self.show_pending();
+    }
+
+    /// Brings the gauge of all partitions up to date.
+    fn show_pending(&mut self) {
+        let pending = self.rollup.bytes() + self.in_flight_bytes;
+        metrics::PENDING.add(pending.saturating_sub(self.shown_bytes));
+        metrics::PENDING.sub(self.shown_bytes.saturating_sub(pending));
+        self.shown_bytes = pending;
     }
 
     /// Another aggregator committed for this partition: what was built here is dropped and asked for again.

@@ -170,13 +170,6 @@ impl Partition {
         }
     }
 
-    /// The batch wanted next.
-    pub(crate) fn next(&self, source: &Source) -> u64 {
-        self.sources
-            .get(source)
-            .map_or(1, |state| state.applied + 1)
-    }
-
     /// Decides about a batch; after `Apply` and `Expired` it counts as applied.
     pub(crate) fn offer(
         &mut self,

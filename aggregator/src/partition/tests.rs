@@ -100,8 +100,8 @@ fn a_reload_goes_back_to_the_cursor() {
     offer(&mut partition, 1, 3);
     partition.reload(Some(&first.cursor), 3);
     assert_eq!(
-        (partition.next(&source(1)), partition.flush_due_ns()),
-        (2, None)
+        (partition.open(source(1)), partition.flush_due_ns()),
+        (Some(2), None)
     );
     assert_eq!(offer(&mut partition, 1, 2), Verdict::Apply);
 }

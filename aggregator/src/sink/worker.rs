@@ -335,7 +335,10 @@ impl Worker {
             tokio::task::spawn_blocking(move || block::inserts(&record, &messages, &refused)).await;
         match unpacked {
             Ok(unpacked) => unpacked,
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => std::future::pending().await, // the runtime is going away, and this with it
+            },
         }
     }
 

@@ -200,7 +200,7 @@ impl<F: Future> Future for DiesAfter<F> {
 /// True when no partition has rows in the stream that are not stored.
 async fn all_stored(nats: &Nats) -> bool {
     let context = async_nats::jetstream::new(nats.client().await);
-    let mut stream = context.get_stream(subject::STREAM).await.unwrap();
+    let stream = context.get_stream(subject::STREAM).await.unwrap();
     let info = stream.info_with_subjects("mw.d.*").await.unwrap();
     futures_util::StreamExt::count(info).await == 0
 }
@@ -216,7 +216,7 @@ async fn a_sink_that_dies_between_any_two_steps_loses_and_doubles_nothing() {
     // Every block is closed at once and each close is due: those steps are died in too.
     (config.block_wait_ms, config.close_every_s) = (1, 1);
     let mut deaths = 0;
-    for polls in 1.. {
+    for polls in (1..).step_by(3) {
         feed.batches += 1;
         deliver(&[aggregator.address], &feed).await;
         let stop = CancellationToken::new();
@@ -259,29 +259,43 @@ async fn rows_the_store_refuses_go_to_the_dead_letters_and_the_rest_is_stored() 
     let aggregator = Aggregator::start(&nats).await;
     let feed = Feed::new(1, 3, 5_000);
     deliver(&[aggregator.address], &feed).await;
-    // Before a sink sees them: two messages of the first batches' samples are replaced by ones the table cannot take.
-    let client = nats.client().await;
-    let context = async_nats::jetstream::new(client);
+    // Before a sink sees them: messages that the table cannot take, between those that it can.
+    let context = async_nats::jetstream::new(nats.client().await);
     let partition = feed.source.partition(crate::support::PARTITIONS).0;
-    let poison = |table: &str, rows: u32, native: Vec<u8>| v1::RowBlock {
-        schema_version: 1,
-        table: table.to_owned(),
-        day: 20_000,
+    let stream = context.get_stream(subject::STREAM).await.unwrap();
+    let builder = stream
+        .raw_message_builder()
+        .sequence(1)
+        .next_by_subject(subject::data(partition));
+    let mut message = builder.send().await.unwrap();
+    let samples = loop {
+        let block = v1::RowBlock::decode(message.payload).unwrap();
+        if block.table == "samples" {
+            break block;
+        }
+        let builder = stream.raw_message_builder().sequence(message.sequence + 1);
+        message = builder
+            .next_by_subject(subject::data(partition))
+            .send()
+            .await
+            .unwrap();
+    };
+    let native = zstd::bulk::decompress(&samples.native_zstd, 1 << 20).unwrap();
+    let poison = |native: Vec<u8>, rows: u32| v1::RowBlock {
         rows,
         native_bytes: native.len() as u64,
         native_zstd: zstd::bulk::compress(&native, 1).unwrap().into(),
+        ..samples.clone()
     };
-    // One column `time` of a type no moment is made of; and something that is no block at all.
-    let mut wrong_type = vec![1, 3];
-    for text in ["time", "Array(UInt64)"] {
-        wrong_type.push(u8::try_from(text.len()).unwrap());
-        wrong_type.extend_from_slice(text.as_bytes());
-    }
-    wrong_type.extend_from_slice(&[0; 24]);
-    let letters = [
-        poison("samples", 3, wrong_type),
-        poison("samples", 2, vec![0xff; 40]),
-    ];
+    // A level that the table has no name for, as from a newer aggregator; and something that is no block at all.
+    let at = native
+        .windows(5)
+        .position(|bytes| bytes == b"'RAM'")
+        .unwrap();
+    let mut newer = native.clone();
+    newer[at + 1..at + 4].copy_from_slice(b"XXL");
+    let letters = [poison(newer, samples.rows), poison(vec![0xff; 40], 2)];
+    let refused = u64::from(samples.rows) + 2;
     for letter in &letters {
         let sent = context
             .publish(subject::data(partition), letter.encode_to_vec().into())
@@ -289,12 +303,14 @@ async fn rows_the_store_refuses_go_to_the_dead_letters_and_the_rest_is_stored() 
             .unwrap();
         sent.await.unwrap();
     }
+    let feed = Feed { batches: 6, ..feed };
+    deliver(&[aggregator.address], &feed).await;
     let sink = Sink::start(&nats, &engine);
     until("refused rows are in the ledger", || async {
         engine
             .number("SELECT sum(records) FROM ledger_1m WHERE reason = 'refused'")
             .await
-            == 5
+            == refused
     })
     .await;
     check(&engine, &[feed]).await;
@@ -303,6 +319,12 @@ async fn rows_the_store_refuses_go_to_the_dead_letters_and_the_rest_is_stored() 
         .await
         .unwrap();
     assert_eq!(dead.info().await.unwrap().state.messages, 2);
+    assert_eq!(
+        engine
+            .ask("SELECT name FROM system.tables WHERE name LIKE '%probe%'")
+            .await,
+        ""
+    );
     sink.stop().await;
     aggregator.stop().await;
 }
@@ -348,6 +370,37 @@ async fn functions_are_exact_at_every_moment_while_hours_close_and_rows_come() {
     let ((), looks) = tokio::join!(delivering, looking);
     assert!(looks > 3, "looked {looks} times");
     check(&engine, &feeds).await;
+    aggregator.stop().await;
+    sink.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_stream_holds_sources_back_until_a_sink_makes_room() {
+    let Some((nats, engine)) = servers().await else {
+        return;
+    };
+    const STREAM_BYTES: u64 = 4 << 20;
+    let aggregator = Aggregator::with(&nats, |config| {
+        config.nats.stream_bytes_max = STREAM_BYTES;
+        (config.flush_bytes, config.pending_bytes_max) = (1 << 20, 2 << 20);
+    })
+    .await;
+    let feed = Feed::new(1, 60, 2_000);
+    let addresses = [aggregator.address];
+    let delivering = deliver(&addresses, &feed);
+    let draining = async {
+        let context = async_nats::jetstream::new(nats.client().await);
+        until("the stream is nearly full", || async {
+            let stream = context.get_stream(subject::STREAM).await;
+            stream.is_ok_and(|stream| stream.cached_info().state.bytes > STREAM_BYTES / 2)
+        })
+        .await;
+        let mut config = sink_config(&nats);
+        config.nats.stream_bytes_max = STREAM_BYTES;
+        Sink::with(config, &engine)
+    };
+    let ((), sink) = tokio::join!(delivering, draining);
+    check(&engine, &[feed]).await;
     aggregator.stop().await;
     sink.stop().await;
 }

@@ -6,3 +6,4 @@ mod feed;
 mod pipeline;
 mod proxy;
 mod support;
+mod throughput;
