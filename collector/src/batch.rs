@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use memwide_perf_abi::{Record, Records, kind, pack};
-use memwide_proto::v1::{EventCount, EventDesc, Section, section};
+use memwide_proto::v1::{EventDesc, Section, section};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Level 1: word-delta packing has done the work, higher levels cost 35 % more time for 7 % less.
@@ -220,11 +220,6 @@ pub fn section(raw: &[u8], records: u32) -> std::io::Result<Section> {
         data: data.into(),
         checksum: xxh3_64(raw),
     })
-}
-
-/// Sums the samples of counts.
-pub(crate) fn samples_of(counts: &[EventCount]) -> u64 {
-    counts.iter().map(|count| count.produced).sum()
 }
 
 #[cfg(test)]

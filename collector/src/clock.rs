@@ -26,6 +26,7 @@ pub(crate) struct Marker {
 
 /// A moment on three clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "units stand in names")]
 pub(crate) struct Anchor {
     pub(crate) perf_ns: u64,
     pub(crate) wall_ns: u64,

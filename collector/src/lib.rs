@@ -12,12 +12,15 @@ mod batch;
 mod clock;
 mod config;
 mod events;
+mod facts;
 mod live;
 pub mod metrics;
 mod replay;
 mod ring;
 mod snapshot;
+mod spool;
 mod status;
+mod symbols;
 mod sys;
 pub mod uplink;
 
@@ -28,4 +31,5 @@ pub use live::{probe, run, run_reporting};
 pub use replay::{
     Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
 };
+pub use spool::SpoolError;
 pub use status::{EventStatus, Reporter, Status};

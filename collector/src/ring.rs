@@ -72,7 +72,10 @@ impl Ring {
         // SAFETY: the mapping is at least a page long and page-aligned, `at` is 1024 or 1032, so the eight bytes lie inside
         // and are aligned. They stay mapped as long as `self.map` lives, which outlives the reference. The kernel accesses
         // them as 64-bit words too, so an atomic is what both sides see.
-        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast::<u64>()) }
+        #[expect(clippy::cast_ptr_alignment, reason = "see above")]
+        unsafe {
+            AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast::<u64>())
+        }
     }
 
     /// Appends everything that is new to `out`: whole records, in order. The kernel does not get the room back yet.
@@ -109,12 +112,20 @@ impl Ring {
         self.counter(TAIL_AT).store(self.tail, Ordering::Release);
     }
 
+    /// Everything the kernel wrote is copied.
+    pub(crate) fn is_drained(&self) -> bool {
+        // ATOMICS: only compared with our own count; nothing is read on its word.
+        self.counter(HEAD_AT).load(Ordering::Relaxed) == self.copied
+    }
+
     /// Bytes copied and not yet given back.
+    #[cfg(test)]
     pub(crate) fn held(&self) -> u64 {
         self.copied.wrapping_sub(self.tail)
     }
 
     /// Bytes of the ring.
+    #[cfg(test)]
     pub(crate) fn size(&self) -> usize {
         self.size
     }

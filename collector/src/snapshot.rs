@@ -6,7 +6,7 @@
 
 mod build_ids;
 mod kernel;
-mod maps;
+pub(crate) mod maps;
 
 use std::fs;
 use std::path::Path;
@@ -17,10 +17,10 @@ use memwide_perf_abi::{
 
 use crate::clock::Anchor;
 use crate::events::machine::Machine;
-pub(crate) use build_ids::BuildIds;
+pub(crate) use build_ids::{BuildIds, in_root, open_mapped, open_regular};
 
 /// Most bytes of records: below what a receiver unpacks (64 MiB), with room for the batch's own.
-const BYTES_MAX: usize = 48 << 20;
+const BYTES_MAX: usize = 32 << 20;
 /// Most mappings of one process: the kernel's default `vm.max_map_count`.
 const MAPS_MAX: usize = 65_530;
 

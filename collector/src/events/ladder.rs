@@ -156,7 +156,7 @@ mod tests {
 
     #[track_caller]
     fn check(refuses: fn(&Attr) -> bool, expected: &[&str]) {
-        let (_, left, sheds) = open_with_less(&attr(), |attr| {
+        let ((), left, sheds) = open_with_less(&attr(), |attr| {
             if refuses(attr) {
                 Err(io::Error::from_raw_os_error(libc::EINVAL))
             } else {

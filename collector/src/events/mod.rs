@@ -9,7 +9,7 @@ mod pmu;
 mod spec;
 
 pub use open::OpenError;
-pub(crate) use open::{CpuRings, EventSet, OpenEvent, probe};
+pub(crate) use open::{EventSet, OpenEvent, probe};
 
 #[cfg(test)]
 pub(crate) use open::side_band_layout;

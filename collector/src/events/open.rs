@@ -178,7 +178,7 @@ impl EventSet {
             countable: spec.countable,
             counts_lost: attr.read_format & memwide_perf_abi::read_format::LOST != 0,
             descriptors,
-            leaders: leaders,
+            leaders,
         });
     }
 

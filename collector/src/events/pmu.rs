@@ -56,7 +56,7 @@ pub(super) fn event(
     };
     if pmu_name == "ibs_op" {
         if builder.add("cnt_ctl=1").is_ok() {
-            spec.population = "dispatched micro-ops".to_owned();
+            "dispatched micro-ops".clone_into(&mut spec.population);
         }
         spec.latency_kind = LatencyKind::IbsMiss;
         spec.attr.sample_period = IBS_PERIOD;
@@ -77,7 +77,7 @@ pub(super) fn event(
             spec.threshold_cycles = builder.value_of("ldlat");
             spec.leader = aux_leader(&pmu)?;
         } else if wants("mem-stores") {
-            spec.population = "retired stores".to_owned();
+            "retired stores".clone_into(&mut spec.population);
             spec.latency_kind = LatencyKind::Unknown;
         }
     }

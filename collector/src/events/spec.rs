@@ -108,7 +108,7 @@ pub(crate) fn resolve(
         }
         (Some(period), None) => spec.attr.sample_period = period,
         (None, Some(freq)) if spec.is_clock() => {
-            spec.attr.sample_period = kinds::clock_period(freq)
+            spec.attr.sample_period = kinds::clock_period(freq);
         }
         (None, Some(_)) => {
             let reason = "`freq` is for clocks: a kernel-chosen period makes counts incomparable";

@@ -32,9 +32,9 @@ fn this_process_is_in_it_with_its_thread_its_name_and_its_maps() {
             }
             Record::Mmap2(map) if map.pid == me => {
                 if map.data {
-                    data += 1
+                    data += 1;
                 } else {
-                    code += 1
+                    code += 1;
                 }
                 stack += i32::from(map.filename == b"[stack]");
                 with_build_id += i32::from(map.build_id().is_some());

@@ -194,7 +194,7 @@ impl Uplink {
         };
         match message {
             Message::Refuse(refuse) => Ok(Effect::Refused(refuse)),
-            Message::Welcome(welcome) if !self.welcomed => self.welcome(welcome, progress),
+            Message::Welcome(welcome) if !self.welcomed => self.welcome(&welcome, progress),
             Message::Welcome(_) => {
                 let when = "after a";
                 Err(ProtocolError::Order { got, when })
@@ -214,7 +214,7 @@ impl Uplink {
         }
     }
 
-    fn welcome(&mut self, welcome: Welcome, progress: Progress) -> Result<Effect, ProtocolError> {
+    fn welcome(&mut self, welcome: &Welcome, progress: Progress) -> Result<Effect, ProtocolError> {
         let next = welcome.next.max(1);
         if next > progress.next && !progress.finished {
             return Err(ProtocolError::Ahead {

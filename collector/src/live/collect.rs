@@ -1,0 +1,446 @@
+//! The thread that drains the rings.
+//!
+//! A *round* copies all sample rings, then all side-band rings: what a sample needs to be decoded was written before it, so
+//! it is in the same round or an earlier one. A batch is one or more whole rounds. It goes to the spool, and only then do
+//! the rings get their room back.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use memwide_perf_abi::{SampleLayout, TrailerLayout};
+use memwide_proto::limits;
+use memwide_proto::v1::{Batch, ClockAnchor, HostFacts};
+use memwide_service::CancellationToken;
+use memwide_service::clock::{instant, unix_ns};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::counts::Counts;
+use crate::batch::{Collected, Ids, section};
+use crate::clock::{Anchor, Marker, Namer};
+use crate::config::Config;
+use crate::events::EventSet;
+use crate::events::machine::Machine;
+use crate::metrics;
+use crate::snapshot::{self, BuildIds, Snapshot, Stamp};
+use crate::spool::{Epoch, Spool};
+use crate::status::Reporter;
+
+/// Between two readings of the events' own counts: one system call an event and CPU.
+const READ_EVERY: Duration = Duration::from_secs(1);
+/// Between two clock anchors: a wall clock that is slewed by 500 ppm is then off by 2.5 ms at most.
+const ANCHOR_EVERY: Duration = Duration::from_secs(5);
+/// Renames looked for before giving up at the start.
+const ANCHOR_TRIES: u32 = 10;
+/// Between two snapshots: bounds the side-band history a new decoder has to read.
+const SNAPSHOT_EVERY: Duration = Duration::from_mins(10);
+const SNAPSHOT_SIDE_BYTES: u64 = 16 << 20;
+/// After lost side-band the processes are read again, but not more often than this.
+const RESNAPSHOT_AFTER: Duration = Duration::from_secs(10);
+/// Bytes of one round, at most, one ring more: what a section may hold bounds it.
+const ROUND_BYTES: usize = 32 << 20;
+/// Between two attempts to write a batch that the disk did not take.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+
+/// Everything the thread works on.
+pub(super) struct Collect {
+    pub(super) config: Config,
+    pub(super) machine: Machine,
+    pub(super) set: EventSet,
+    pub(super) epoch: Arc<Epoch>,
+    pub(super) spool: Arc<Spool>,
+    pub(super) facts: HostFacts,
+    pub(super) reporter: Reporter,
+    /// Nanoseconds before this run in which nobody looked.
+    pub(super) blind_ns: u64,
+    pub(super) boot: [u8; 16],
+}
+
+impl Collect {
+    /// Collects until `stop` is cancelled, then once more what is left in the rings.
+    pub(super) fn run(self, stop: &CancellationToken) -> anyhow::Result<()> {
+        let mut work = Work::start(self)?;
+        while !stop.is_cancelled() {
+            work.wait()?;
+            work.look()?;
+        }
+        work.end()
+    }
+}
+
+struct Work {
+    it: Collect,
+    layout: SampleLayout,
+    trailer: TrailerLayout,
+    namer: Namer,
+    anchor: Anchor,
+    /// Anchors that place this batch's records.
+    anchors: Vec<ClockAnchor>,
+    marker: Option<Marker>,
+    anchored_at: Instant,
+    ids: Ids,
+    collected: Collected,
+    counts: Counts,
+    read_at: Instant,
+    closed_at: Instant,
+    /// The batch being built is a snapshot.
+    snapshot: bool,
+    snapshot_at: Instant,
+    snapshots: Option<Receiver<(Snapshot, BuildIds)>>,
+    build_ids: Option<BuildIds>,
+    /// First CPU of the next round: where the last one had to stop.
+    first_cpu: usize,
+    /// A batch the disk did not take.
+    unwritten: Option<Batch>,
+    /// Descriptors to wait for; those of CPUs that went offline are left out.
+    hung: Vec<bool>,
+}
+
+impl Work {
+    /// Side-band first, then what runs already, then the events: so every sample's process is known.
+    fn start(it: Collect) -> anyhow::Result<Self> {
+        let layout = SampleLayout::new(&it.set.side_band_attr)?;
+        let trailer = layout.trailer();
+        let now = instant();
+        let mut collected = Collected::new(it.set.events.len() + 1);
+        let namer = Namer::start().context("cannot start the clock's thread")?;
+        let mut set_events = vec![it.set.side_band.clone()];
+        set_events.extend(it.set.events.iter().map(|event| event.desc.clone()));
+        let ids = Ids::new(&set_events);
+        let counts = Counts::new(&it.set.events);
+        let hung = vec![false; it.set.cpus.len() * 2];
+        it.set
+            .enable_side_band()
+            .context("cannot start recording")?;
+        let mut it = it;
+        let anchor = first_anchor(&mut it.set, &namer, trailer, &mut collected)?;
+        let mut build_ids = BuildIds::default();
+        let id = it.set.side_band.ids.first().copied().unwrap_or(0);
+        let stamp = Stamp::new(&layout, id, anchor, it.config.mmap_data);
+        let machine = it.machine.clone();
+        let taken = snapshot::take(&machine, &stamp, &mut build_ids, || {
+            // No sample refers to these yet, so the rings get their room back at once.
+            drain_side_band(&mut it.set, &mut collected);
+            it.set
+                .cpus
+                .iter_mut()
+                .for_each(|cpu| cpu.side_ring.commit());
+        });
+        it.set.enable_events().context("cannot start the events")?;
+        let mut work = Self {
+            anchors: vec![(&anchor).into()],
+            it,
+            layout,
+            trailer,
+            namer,
+            anchor,
+            marker: None,
+            anchored_at: now,
+            ids,
+            collected,
+            counts,
+            read_at: now,
+            closed_at: now,
+            snapshot: false,
+            snapshot_at: now,
+            snapshots: None,
+            build_ids: Some(build_ids),
+            first_cpu: 0,
+            unwritten: None,
+            hung,
+        };
+        work.add_snapshot(&taken);
+        work.round();
+        work.close()?;
+        Ok(work)
+    }
+
+    /// Waits until a ring is a quarter full, or long enough.
+    fn wait(&mut self) -> anyhow::Result<()> {
+        if self.unwritten.is_some() {
+            std::thread::sleep(WRITE_AGAIN);
+            return Ok(());
+        }
+        let cpus = &self.it.set.cpus;
+        let all: Vec<BorrowedFd<'_>> = cpus
+            .iter()
+            .flat_map(|cpu| [cpu.sample_leader.as_fd(), cpu.side_leader.as_fd()])
+            .collect();
+        let mut waiting: Vec<PollFd<'_>> = all
+            .iter()
+            .zip(&self.hung)
+            .filter(|(_, hung)| !**hung)
+            .map(|(fd, _)| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+            .collect();
+        let millis = self.it.config.rings.poll_ms.clamp(1, limits::BATCH_AGE_MS);
+        let timeout = Timespec {
+            tv_sec: i64::try_from(millis / 1_000).unwrap_or(1),
+            tv_nsec: i64::try_from(millis % 1_000 * 1_000_000).unwrap_or(0),
+        };
+        match poll(&mut waiting, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error).context("cannot wait for the rings"),
+        }
+        let gone: Vec<bool> = waiting
+            .iter()
+            .map(|fd| {
+                fd.revents().contains(PollFlags::HUP) && !fd.revents().contains(PollFlags::IN)
+            })
+            .collect();
+        let live = self.hung.iter_mut().filter(|hung| !**hung);
+        for (hung, gone) in live.zip(gone) {
+            *hung = gone;
+        }
+        Ok(())
+    }
+
+    /// One round, and whatever is due.
+    fn look(&mut self) -> anyhow::Result<()> {
+        if let Some(batch) = self.unwritten.take() {
+            return self.write(batch);
+        }
+        let now = instant();
+        if now.duration_since(self.read_at) >= READ_EVERY {
+            self.counts.read(&self.it.set.events);
+            self.read_at = now;
+        }
+        if now.duration_since(self.anchored_at) >= ANCHOR_EVERY {
+            self.marker = self.namer.mark();
+            self.anchored_at = now;
+        }
+        self.start_snapshot(now);
+        let taken = self
+            .snapshots
+            .as_ref()
+            .and_then(|ready| ready.try_recv().ok());
+        // The round after the snapshot was taken holds all that happened meanwhile.
+        self.round();
+        if let Some((taken, build_ids)) = taken {
+            self.snapshots = None;
+            self.build_ids = Some(build_ids);
+            self.add_snapshot(&taken);
+        }
+        let age = now.duration_since(self.closed_at);
+        let old = age >= Duration::from_millis(limits::BATCH_AGE_MS);
+        if old || self.snapshot || self.collected.len() >= limits::BATCH_RAW_BYTES {
+            self.close()?;
+        }
+        Ok(())
+    }
+
+    fn round(&mut self) {
+        let cpus = self.it.set.cpus.len();
+        let before = self.collected.samples.len();
+        let mut looked = 0;
+        while looked < cpus {
+            let from = self.collected.samples.len();
+            if from - before >= ROUND_BYTES {
+                break;
+            }
+            let at = (self.first_cpu + looked) % cpus;
+            if let Some(cpu) = self.it.set.cpus.get_mut(at)
+                && cpu.sample_ring.copy_new(&mut self.collected.samples) > 0
+            {
+                self.collected.take_samples(from, &mut self.ids);
+            }
+            looked += 1;
+        }
+        self.first_cpu = (self.first_cpu + looked) % cpus.max(1);
+        let from = self.collected.side_band.len();
+        drain_side_band(&mut self.it.set, &mut self.collected);
+        if let Some(marker) = &self.marker {
+            let new = self.collected.side_band.get(from..).unwrap_or_default();
+            if let Some(anchor) = marker.find(new, self.trailer) {
+                self.anchor = anchor;
+                self.anchors.push((&anchor).into());
+                self.marker = None;
+            }
+        }
+    }
+
+    fn start_snapshot(&mut self, now: Instant) {
+        let since = now.duration_since(self.snapshot_at);
+        let due = since >= SNAPSHOT_EVERY
+            || self.it.epoch.side_since_snapshot() >= SNAPSHOT_SIDE_BYTES
+            || self.collected.partial;
+        if !due || since < RESNAPSHOT_AFTER {
+            return;
+        }
+        let Some(mut build_ids) = self.build_ids.take() else {
+            return; // one is under way
+        };
+        self.snapshot_at = now;
+        let (send, ready) = sync_channel(1);
+        let machine = self.it.machine.clone();
+        let id = self.it.set.side_band.ids.first().copied().unwrap_or(0);
+        let stamp = Stamp::new(&self.layout, id, self.anchor, self.it.config.mmap_data);
+        let thread = std::thread::Builder::new().name("mw-snapshot".to_owned());
+        let started = thread.spawn(move || {
+            let taken = snapshot::take(&machine, &stamp, &mut build_ids, || ());
+            // Nobody waits any more when the collector stops meanwhile.
+            drop(send.send((taken, build_ids)));
+        });
+        match started {
+            Ok(_) => self.snapshots = Some(ready),
+            Err(error) => {
+                tracing::warn!(%error, "no thread for a snapshot");
+                self.build_ids = Some(BuildIds::default());
+            }
+        }
+    }
+
+    fn add_snapshot(&mut self, taken: &Snapshot) {
+        self.collected.side_band.extend_from_slice(&taken.records);
+        self.collected.side_band_records += taken.count;
+        self.collected.partial |= taken.cut;
+        self.snapshot = true;
+        metrics::SNAPSHOTS.add(1);
+        tracing::debug!(
+            processes = taken.processes,
+            bytes = taken.records.len(),
+            "snapshot taken"
+        );
+    }
+
+    /// Makes a batch of what was collected and writes it.
+    fn close(&mut self) -> anyhow::Result<()> {
+        let number = self.it.epoch.next();
+        let collected = &self.collected;
+        let counts = self.counts.close(&self.it.set.events, &collected.tallies);
+        for count in &counts {
+            metrics::SAMPLES.add(count.produced);
+            metrics::LOST.add(count.lost);
+            metrics::RESIDUE.add(count.residue);
+        }
+        metrics::SIDE_BAND.add(u64::from(collected.side_band_records));
+        metrics::RAW_BYTES.add(collected.len() as u64);
+        if collected.strange > 0 {
+            tracing::warn!(
+                records = collected.strange,
+                "rings held records of unknown events or form"
+            );
+        }
+        let mut batch = Batch {
+            number,
+            closed_wall_ns: unix_ns(),
+            anchors: std::mem::take(&mut self.anchors),
+            side_band: Some(section(&collected.side_band, collected.side_band_records)?),
+            samples: Some(section(&collected.samples, collected.sample_records)?),
+            counts,
+            blind_ns: if number == 1 { self.it.blind_ns } else { 0 },
+            snapshot: self.snapshot,
+            side_band_partial: collected.partial,
+            ..Batch::default()
+        };
+        for section in [&batch.side_band, &batch.samples].into_iter().flatten() {
+            metrics::PACKED_BYTES.add(section.data.len() as u64);
+        }
+        if self.snapshot {
+            batch.events.push(self.it.set.side_band.clone());
+            batch
+                .events
+                .extend(self.it.set.events.iter().map(|event| event.desc.clone()));
+            batch.facts = Some(self.it.facts.clone());
+        }
+        self.anchors.push((&self.anchor).into());
+        self.snapshot = false;
+        self.collected.clear();
+        self.closed_at = instant();
+        self.write(batch)
+    }
+
+    /// Writes a batch; only then do the rings get their room back. A full disk is waited for: meanwhile the kernel drops
+    /// and counts.
+    fn write(&mut self, batch: Batch) -> anyhow::Result<()> {
+        if let Err(error) = self.it.epoch.append(&batch) {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "batch not written, trying again"
+            );
+            self.unwritten = Some(batch);
+            return Ok(());
+        }
+        for cpu in &mut self.it.set.cpus {
+            cpu.sample_ring.commit();
+            cpu.side_ring.commit();
+        }
+        metrics::BATCHES.add(1);
+        self.it.spool.seen(&self.it.boot, batch.closed_wall_ns);
+        self.it.spool.bound()?;
+        let (bytes, earlier) = (
+            self.it.spool.bytes(),
+            self.it.spool.earlier_unacked(&self.it.epoch),
+        );
+        self.it.reporter.update(|status| {
+            status.batches = batch.number;
+            status.spool_bytes = bytes;
+            status.earlier_batches = earlier;
+            for (event, (samples, lost)) in status.events.iter_mut().zip(self.counts.so_far()) {
+                (event.samples, event.lost) = (samples, lost);
+            }
+        });
+        Ok(())
+    }
+
+    /// Stops the events and takes what is left.
+    fn end(mut self) -> anyhow::Result<()> {
+        self.it
+            .set
+            .disable_events()
+            .context("cannot stop the events")?;
+        self.counts.read(&self.it.set.events);
+        if let Some(batch) = self.unwritten.take() {
+            self.write(batch)?;
+        }
+        // A round may stop early; each takes at least one ring.
+        for _ in 0..self.it.set.cpus.len() {
+            self.round();
+            if self
+                .it
+                .set
+                .cpus
+                .iter()
+                .all(|cpu| cpu.sample_ring.is_drained())
+            {
+                break;
+            }
+        }
+        self.close()?;
+        self.it.epoch.finish();
+        match self.unwritten {
+            Some(batch) => anyhow::bail!("the disk did not take the last batch, {}", batch.number),
+            None => Ok(()),
+        }
+    }
+}
+
+fn drain_side_band(set: &mut EventSet, collected: &mut Collected) {
+    for cpu in &mut set.cpus {
+        let from = collected.side_band.len();
+        if cpu.side_ring.copy_new(&mut collected.side_band) > 0 {
+            collected.take_side_band(from);
+        }
+    }
+}
+
+fn first_anchor(
+    set: &mut EventSet,
+    namer: &Namer,
+    trailer: TrailerLayout,
+    collected: &mut Collected,
+) -> anyhow::Result<Anchor> {
+    for _ in 0..ANCHOR_TRIES {
+        let marker = namer
+            .mark()
+            .context("the clock's thread cannot rename itself")?;
+        let from = collected.side_band.len();
+        drain_side_band(set, collected);
+        let new = collected.side_band.get(from..).unwrap_or_default();
+        if let Some(anchor) = marker.find(new, trailer) {
+            return Ok(anchor);
+        }
+    }
+    anyhow::bail!("the kernel records no names: clocks cannot be tied together")
+}

@@ -1,0 +1,111 @@
+//! What the events themselves count: losses, and whether samples are missing that nobody reported lost.
+
+use std::os::fd::AsFd;
+
+use memwide_proto::v1::EventCount;
+
+use crate::batch::Tally;
+use crate::events::OpenEvent;
+
+/// `value, enabled, running, id, lost`, as the read format asks.
+const WORDS: usize = 5;
+
+/// The counts of one event over all CPUs, and what batches have told of them.
+#[derive(Debug, Clone, Default)]
+struct Totals {
+    /// Events counted when the descriptors were last read.
+    value: u64,
+    lost: u64,
+    /// Time enabled and not running: not scheduled.
+    idle_ns: u64,
+    /// Samples taken from rings.
+    produced: u64,
+    told_lost: u64,
+    told_idle_ns: u64,
+    told_residue: u64,
+}
+
+/// Counts of all events.
+#[derive(Debug)]
+pub(super) struct Counts(Vec<Totals>);
+
+impl Counts {
+    pub(super) fn new(events: &[OpenEvent]) -> Self {
+        Self(vec![Totals::default(); events.len()])
+    }
+
+    /// Reads all descriptors. Do it before a round: what is counted by then is in the rings, lost, or residue.
+    pub(super) fn read(&mut self, events: &[OpenEvent]) {
+        for (totals, event) in self.0.iter_mut().zip(events) {
+            let (mut value, mut lost, mut idle) = (0_u64, 0_u64, 0_u64);
+            for descriptor in &event.descriptors {
+                let Some(words) = read_words(descriptor.as_fd()) else {
+                    continue; // the CPU is offline; its last counts are gone with it
+                };
+                value += words[0];
+                idle += words[1].saturating_sub(words[2]);
+                if event.counts_lost {
+                    lost += words[4];
+                }
+            }
+            totals.value = totals.value.max(value);
+            totals.lost = totals.lost.max(lost);
+            totals.idle_ns = totals.idle_ns.max(idle);
+        }
+    }
+
+    /// The counts of the batch that closes now.
+    pub(super) fn close(&mut self, events: &[OpenEvent], tallies: &[Tally]) -> Vec<EventCount> {
+        let each = self.0.iter_mut().zip(events);
+        each.map(|(totals, event)| {
+            let tally = tallies.get(event.desc.ordinal as usize).copied();
+            totals.close(event, tally.unwrap_or_default())
+        })
+        .collect()
+    }
+
+    /// Samples taken and lost so far, by event.
+    pub(super) fn so_far(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter().map(|totals| (totals.produced, totals.lost))
+    }
+}
+
+impl Totals {
+    fn close(&mut self, event: &OpenEvent, tally: Tally) -> EventCount {
+        self.produced += tally.produced;
+        let residue = if event.countable && event.counts_lost && event.period > 0 {
+            // Each CPU's descriptor may hold an unfinished period of its own.
+            let unfinished = event.descriptors.len() as u64;
+            let due = (self.value / event.period).saturating_sub(if event.period > 1 {
+                unfinished
+            } else {
+                0
+            });
+            due.saturating_sub(self.produced + self.lost)
+                .max(self.told_residue)
+        } else {
+            0
+        };
+        let count = EventCount {
+            event: event.desc.ordinal,
+            produced: tally.produced,
+            lost: self.lost - self.told_lost,
+            throttled_ns: tally.throttled_ns + (self.idle_ns - self.told_idle_ns),
+            period: event.period,
+            residue: residue - self.told_residue,
+        };
+        (self.told_lost, self.told_idle_ns) = (self.lost, self.idle_ns);
+        self.told_residue = residue;
+        count
+    }
+}
+
+fn read_words(event: std::os::fd::BorrowedFd<'_>) -> Option<[u64; WORDS]> {
+    let mut bytes = [0; WORDS * 8];
+    let len = rustix::io::read(event, &mut bytes).ok()?;
+    let mut words = [0; WORDS];
+    for (word, chunk) in words.iter_mut().zip(bytes.get(..len)?.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*chunk);
+    }
+    Some(words)
+}

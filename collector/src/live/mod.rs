@@ -1,0 +1,246 @@
+//! The collector of this machine.
+
+mod collect;
+mod counts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use memwide_model::Source;
+use memwide_proto::v1::Capability;
+use memwide_service::CancellationToken;
+use memwide_service::clock::unix_ns;
+
+use crate::config::Config;
+use crate::events::machine::Machine;
+use crate::events::{self, EventSet};
+use crate::facts;
+use crate::spool::{Epoch, Spool};
+use crate::status::{EventStatus, Reporter};
+use crate::symbols::LiveSymbols;
+use crate::uplink::{self, BatchStore, Observer, Origin, SymbolProvider, UplinkError, UplinkEvent};
+use collect::Collect;
+
+/// What this machine can collect with this configuration, in which tier, and why not better. Starts nothing.
+pub fn probe(config: &Config) -> Vec<Capability> {
+    let machine = Machine::default();
+    let mut all = events::probe(config, &machine);
+    all.extend(crate::symbols::capabilities(&machine));
+    all
+}
+
+/// Collects on this machine until `stop` is cancelled.
+///
+/// Then the rings are drained once more and acks are waited for, for [`Config::stop_grace_ms`]; what is unacked after that
+/// stays in the spool for the next start.
+pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
+    let (reporter, _status) = Reporter::new();
+    run_reporting(config, reporter, stop).await
+}
+
+/// As [`run`], telling what it does: `let (reporter, status) = Reporter::new()`.
+pub async fn run_reporting(
+    config: Config,
+    reporter: Reporter,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let grace = Duration::from_millis(config.stop_grace_ms);
+    let endpoint = config.endpoint.clone();
+    let symbols: Arc<dyn SymbolProvider> = Arc::new(LiveSymbols::new(
+        Machine::default(),
+        config.symbol_file_bytes_max,
+    ));
+    let for_open = reporter.clone();
+    let (collect, spool, epoch) =
+        tokio::task::spawn_blocking(move || open(config, for_open)).await??;
+
+    // The thread stops with `stop`, or when the uplink cannot go on.
+    let intake = stop.child_token();
+    let (ended, end) = tokio::sync::oneshot::channel();
+    let intake_stop = intake.clone();
+    std::thread::Builder::new()
+        .name("mw-collect".to_owned())
+        .spawn(move || {
+            // The other side is gone only when the process is, too.
+            drop(ended.send(collect.run(&intake_stop)));
+        })
+        .context("cannot start the collector's thread")?;
+
+    let uplink_stop = CancellationToken::new();
+    let own = uplink::run(
+        &endpoint,
+        epoch.clone(),
+        symbols.clone(),
+        observe(reporter),
+        uplink_stop.clone(),
+    );
+    let earlier = send_earlier(&endpoint, &spool, &epoch, &symbols, uplink_stop.clone());
+    let uplinks = async {
+        let earlier = async {
+            earlier.await;
+            Ok(())
+        };
+        tokio::try_join!(own, earlier).map(drop)
+    };
+    let mut uplinks = Box::pin(uplinks);
+    tokio::pin!(end);
+    let collected = tokio::select! {
+        ended = &mut end => ended,
+        failed = &mut uplinks => {
+            intake.cancel();
+            let ended = (&mut end).await;
+            failed?;
+            ended
+        }
+    };
+    let collected =
+        collected.unwrap_or_else(|_| Err(anyhow::anyhow!("the collector's thread panicked")));
+    if collected.is_ok() && !uplinks_done(&epoch) {
+        // What this run wrote may still be taken; the rest waits in the spool.
+        if let Ok(outcome) = tokio::time::timeout(grace, &mut uplinks).await {
+            outcome?;
+        } else {
+            let batches = epoch.unacked();
+            tracing::info!(batches, "stopped, unacked batches stay in the spool");
+        }
+    }
+    uplink_stop.cancel();
+    drop(uplinks);
+    if epoch.unacked() == 0 {
+        let retired = tokio::task::spawn_blocking(move || spool.retire(&epoch)).await?;
+        retired.context("cannot clear the spool")?;
+    }
+    collected
+}
+
+fn uplinks_done(epoch: &Epoch) -> bool {
+    epoch.unacked() == 0 && epoch.progress().borrow().finished
+}
+
+/// Opens the spool, the events, this run's epoch.
+fn open(config: Config, reporter: Reporter) -> anyhow::Result<(Collect, Arc<Spool>, Arc<Epoch>)> {
+    let machine = Machine::default();
+    let spool = Arc::new(Spool::open(&config.spool.dir, config.spool.max_bytes)?);
+    let set = EventSet::open(&config, &machine)?;
+    let hostname = facts::hostname(&config, &machine);
+    let source = Source {
+        host: facts::host_id(&hostname),
+        boot: facts::boot_id(&machine),
+        epoch: random().context("cannot read /dev/urandom")?,
+    };
+    let epoch = spool.start(Origin {
+        source,
+        hostname: hostname.clone(),
+        kind: "live",
+    })?;
+    let mut capabilities = set.capabilities.clone();
+    capabilities.extend(crate::symbols::capabilities(&machine));
+    let facts = facts::read(&config, &machine, capabilities.clone());
+    reporter.update(|status| {
+        status.source = Some(source);
+        status.hostname = hostname;
+        status.capabilities = capabilities;
+        status.events = set
+            .events
+            .iter()
+            .map(|event| EventStatus {
+                name: event.desc.name.clone(),
+                pmu: event.desc.pmu.clone(),
+                tier: event.tier,
+                period: event.period,
+                cpus: event.descriptors.len(),
+                samples: 0,
+                lost: 0,
+            })
+            .collect();
+    });
+    let boot = source.boot.0;
+    let blind_ns = spool
+        .last_seen(&boot)
+        .map_or(0, |last| unix_ns().saturating_sub(last));
+    let collect = Collect {
+        config,
+        machine,
+        set,
+        epoch: epoch.clone(),
+        spool: spool.clone(),
+        facts,
+        reporter,
+        blind_ns,
+        boot,
+    };
+    Ok((collect, spool, epoch))
+}
+
+/// Never a counter: a wiped disk would repeat it, and the pipeline would take new batches for old ones.
+fn random() -> std::io::Result<u64> {
+    let mut bytes = [0; 8];
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes).max(1))
+}
+
+fn observe(reporter: Reporter) -> Observer {
+    Arc::new(move |event| {
+        reporter.update(|status| match event {
+            UplinkEvent::Connected => {
+                status.connected = true;
+                status.connection_error.clear();
+            }
+            UplinkEvent::Disconnected(why) => {
+                status.connected = false;
+                status.connection_error = why;
+            }
+            UplinkEvent::Acked(through) => status.acked = through,
+        });
+    })
+}
+
+/// Sends what earlier runs left, one after the other, each under its own source.
+async fn send_earlier(
+    endpoint: &str,
+    spool: &Arc<Spool>,
+    own: &Arc<Epoch>,
+    symbols: &Arc<dyn SymbolProvider>,
+    stop: CancellationToken,
+) {
+    for epoch in spool.earlier() {
+        if Arc::ptr_eq(&epoch, own) {
+            continue;
+        }
+        let quiet: Observer = Arc::new(|_| ());
+        let store: Arc<dyn BatchStore> = epoch.clone();
+        let sent = uplink::run(endpoint, store, symbols.clone(), quiet, stop.clone()).await;
+        if stop.is_cancelled() {
+            return;
+        }
+        let over = match sent {
+            Ok(()) => true,
+            Err(UplinkError::Refused {
+                reason, message, ..
+            }) => {
+                let batches = epoch.unacked();
+                tracing::error!(
+                    reason,
+                    message,
+                    batches,
+                    "an earlier run's batches are refused for good"
+                );
+                reason == "expired"
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, "an earlier run's batches cannot be sent");
+                false
+            }
+        };
+        if over {
+            let spool = spool.clone();
+            let retired = tokio::task::spawn_blocking(move || spool.retire(&epoch)).await;
+            if let Ok(Err(error)) = retired {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "an earlier run's folder stays");
+            }
+        }
+    }
+}

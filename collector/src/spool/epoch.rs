@@ -1,0 +1,412 @@
+//! The batches of one run of a collector, on disk.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use memwide_proto::v1::{Batch, Gap};
+use prost::Message as _;
+use tokio::sync::watch;
+
+use super::frame::kind;
+use super::log::{Found, Log};
+use super::origin;
+use super::state::{Numbers, StateFile};
+use super::{GAP_CORRUPT, GAP_FREED, GAP_FULL, SpoolError};
+use crate::metrics;
+use crate::uplink::{BatchStore, Origin, Progress, StoreError};
+
+/// Bytes from which on a new segment is started: the grain in which samples are freed or given up.
+const ROLL_BYTES: u64 = 8 << 20;
+/// A fully acked segment of fewer bytes stays open: one file a second would be made else.
+const KEEP_BYTES: u64 = 1 << 20;
+
+/// One epoch's folder.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    origin: Origin,
+    folder: PathBuf,
+    inner: Mutex<Inner>,
+    progress: watch::Sender<Progress>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    side: Log,
+    samples: Log,
+    state: StateFile,
+    numbers: Numbers,
+    next: u64,
+    snapshots: BTreeSet<u64>,
+    /// Segments of side-band before this number hold counts only.
+    stripped: u64,
+    /// Bytes of side-band since the newest snapshot.
+    side_since_snapshot: u64,
+}
+
+impl Epoch {
+    /// Starts a new one.
+    pub(crate) fn create(
+        folder: &Path,
+        origin: Origin,
+        roll: Option<u64>,
+    ) -> Result<Self, SpoolError> {
+        fs::create_dir_all(folder).map_err(SpoolError::io("create", folder))?;
+        origin::write(folder, &origin)?;
+        Self::at(folder, origin, false, roll)
+    }
+
+    /// Opens one of an earlier run: nothing is added to it any more.
+    pub(crate) fn open(folder: &Path, roll: Option<u64>) -> Result<Self, SpoolError> {
+        let origin = origin::read(folder)?;
+        Self::at(folder, origin, true, roll)
+    }
+
+    fn at(
+        folder: &Path,
+        origin: Origin,
+        finished: bool,
+        roll: Option<u64>,
+    ) -> Result<Self, SpoolError> {
+        let failed = SpoolError::io("open", folder);
+        let roll = roll.unwrap_or(ROLL_BYTES);
+        let inner = || -> io::Result<Inner> {
+            let side = Log::open(folder, "side", roll)?;
+            let samples = Log::open(folder, "samples", roll)?;
+            let (state, numbers) = StateFile::open(&folder.join("state"))?;
+            let broken = side.broken + samples.broken;
+            if broken > 0 {
+                metrics::CORRUPT.add(broken);
+                tracing::warn!(folder = %folder.display(), broken, "spool has damaged or torn pieces");
+            }
+            let last = side
+                .last()
+                .max(samples.last())
+                .unwrap_or(0)
+                .max(numbers.acked);
+            let snapshots = side
+                .kinds()
+                .filter_map(|(number, kind)| (kind & kind::SNAPSHOT != 0).then_some(number))
+                .collect();
+            Ok(Inner {
+                side,
+                samples,
+                state,
+                numbers,
+                next: last + 1,
+                snapshots,
+                stripped: 0,
+                side_since_snapshot: 0,
+            })
+        };
+        let inner = inner().map_err(failed)?;
+        let progress = Progress {
+            next: inner.next,
+            finished,
+        };
+        Ok(Self {
+            origin,
+            folder: folder.to_owned(),
+            inner: Mutex::new(inner),
+            progress: watch::Sender::new(progress),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic cannot leave it half changed: files come first, numbers after.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the next batch.
+    pub(crate) fn next(&self) -> u64 {
+        self.lock().next
+    }
+
+    /// Writes a batch, which must have the next number. When it returns, the death of this process loses nothing of it:
+    /// the kernel has the bytes. (Only the death of the machine can: nothing is forced to the disk.)
+    pub(crate) fn append(&self, batch: &Batch) -> Result<(), SpoolError> {
+        let mut inner = self.lock();
+        let number = batch.number;
+        let failed = SpoolError::io("write to", &self.folder);
+        let section = batch
+            .samples
+            .clone()
+            .filter(|section| !section.data.is_empty());
+        let side = Batch {
+            samples: None,
+            ..batch.clone()
+        };
+        let mut kinds = kind::SIDE_BAND;
+        if batch.snapshot {
+            kinds |= kind::SNAPSHOT;
+        }
+        if section.is_some() {
+            kinds |= kind::HAS_SAMPLES;
+        }
+        let samples = section.map(|samples| Batch {
+            number,
+            closed_wall_ns: batch.closed_wall_ns,
+            anchors: batch.anchors.clone(),
+            counts: batch.counts.clone(),
+            samples: Some(samples),
+            ..Batch::default()
+        });
+        let write = || -> io::Result<u64> {
+            let roll = batch.snapshot; // history is dropped in whole segments, up to a snapshot
+            let bytes = inner
+                .side
+                .append(kinds, number, &side.encode_to_vec(), roll)?;
+            if let Some(samples) = samples {
+                inner
+                    .samples
+                    .append(kind::SAMPLES, number, &samples.encode_to_vec(), false)?;
+            }
+            Ok(bytes)
+        };
+        let side_bytes = write().map_err(failed)?;
+        if batch.snapshot {
+            inner.snapshots.insert(number);
+            inner.side_since_snapshot = 0;
+        } else {
+            inner.side_since_snapshot += side_bytes;
+        }
+        inner.next = number + 1;
+        let next = inner.next;
+        drop(inner);
+        self.progress.send_modify(|progress| progress.next = next);
+        Ok(())
+    }
+
+    /// No batch will follow.
+    pub(crate) fn finish(&self) {
+        self.progress
+            .send_modify(|progress| progress.finished = true);
+    }
+
+    /// Bytes on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        let inner = self.lock();
+        inner.side.bytes() + inner.samples.bytes()
+    }
+
+    /// Bytes of side-band written since the newest snapshot.
+    pub(crate) fn side_since_snapshot(&self) -> u64 {
+        self.lock().side_since_snapshot
+    }
+
+    /// Batches not committed yet.
+    pub(crate) fn unacked(&self) -> u64 {
+        let inner = self.lock();
+        (inner.next - 1).saturating_sub(inner.numbers.acked)
+    }
+
+    /// Gives up the oldest samples there are. `false`: there are none left.
+    pub(crate) fn give_up_oldest(&self) -> Result<bool, SpoolError> {
+        let mut inner = self.lock();
+        let failed = SpoolError::io("remove samples in", &self.folder);
+        let Some(first) = inner.samples.segments().front() else {
+            return Ok(false);
+        };
+        let (first, last) = (first.first, first.last);
+        // The promise before the deed: a crash in between leaves samples that are still read.
+        if last > inner.numbers.acked {
+            inner.numbers.gapped = last;
+            let numbers = inner.numbers;
+            inner
+                .state
+                .write(&numbers)
+                .map_err(SpoolError::io("write to", &self.folder))?;
+            metrics::GAPPED.add(last - first.max(numbers.acked + 1) + 1);
+        }
+        inner.samples.drop_oldest().map_err(failed)?;
+        Ok(true)
+    }
+
+    /// Drops side-band that no sample needs any more: before the newest snapshot, once all samples before it are gone.
+    /// Counts stay.
+    pub(crate) fn strip_side_band(&self) -> Result<(), SpoolError> {
+        let mut inner = self.lock();
+        let Some(&snapshot) = inner.snapshots.last() else {
+            return Ok(());
+        };
+        let samples_from = inner
+            .samples
+            .segments()
+            .front()
+            .map_or(u64::MAX, |one| one.first);
+        if samples_from < snapshot || inner.stripped >= snapshot {
+            return Ok(());
+        }
+        let old: Vec<u64> = inner
+            .side
+            .segments()
+            .iter()
+            .filter(|segment| segment.last < snapshot && segment.first >= inner.stripped)
+            .map(|segment| segment.first)
+            .collect();
+        for first in old {
+            let strip = |payload: &[u8]| {
+                let mut batch = Batch::decode(payload).ok()?;
+                batch.side_band = None;
+                batch.side_band_partial = true;
+                Some(batch.encode_to_vec())
+            };
+            inner
+                .side
+                .rewrite(first, strip)
+                .map_err(SpoolError::io("rewrite side-band in", &self.folder))?;
+        }
+        inner.stripped = snapshot;
+        Ok(())
+    }
+
+    /// Removes the folder.
+    pub(crate) fn remove(&self) -> Result<(), SpoolError> {
+        fs::remove_dir_all(&self.folder).map_err(SpoolError::io("remove", &self.folder))
+    }
+}
+
+impl Inner {
+    fn batch(&self, number: u64) -> io::Result<Batch> {
+        let decode = |found| match found {
+            Found::Whole(kind, payload) => Batch::decode(payload.as_slice())
+                .ok()
+                .map(|batch| (kind, batch)),
+            Found::Corrupt | Found::Missing => None,
+        };
+        let side = decode(self.side.read(number)?);
+        if number <= self.numbers.acked {
+            let mut batch = side.map_or_else(Batch::default, |(_, batch)| batch);
+            batch.number = number;
+            batch.counts.clear(); // they were counted with the samples
+            batch.gap = Some(gap(GAP_FREED));
+            return Ok(batch);
+        }
+        let samples = decode(self.samples.read(number)?).map(|(_, batch)| batch);
+        let given_up = number <= self.numbers.gapped;
+        Ok(match (side, samples) {
+            (Some((_, mut batch)), Some(samples)) => {
+                batch.samples = samples.samples;
+                batch
+            }
+            (Some((kind, mut batch)), None) => {
+                if kind & kind::HAS_SAMPLES != 0 {
+                    batch.gap = Some(gap(if given_up { GAP_FULL } else { corrupt(number) }));
+                }
+                batch
+            }
+            (None, Some(mut batch)) => {
+                corrupt(number);
+                batch.side_band_partial = true;
+                batch
+            }
+            (None, None) => Batch {
+                number,
+                closed_wall_ns: self.closed_before(number),
+                gap: Some(gap(corrupt(number))),
+                side_band_partial: true,
+                ..Batch::default()
+            },
+        })
+    }
+
+    /// When the nearest readable batch before was closed.
+    fn closed_before(&self, number: u64) -> u64 {
+        let mut earlier = self
+            .side
+            .kinds()
+            .rev()
+            .filter(|(earlier, _)| *earlier < number);
+        earlier
+            .find_map(|(earlier, _)| match self.side.read(earlier).ok()? {
+                Found::Whole(_, payload) => {
+                    Some(Batch::decode(payload.as_slice()).ok()?.closed_wall_ns)
+                }
+                Found::Corrupt | Found::Missing => None,
+            })
+            .unwrap_or(0)
+    }
+}
+
+fn gap(reason: &str) -> Gap {
+    Gap {
+        reason: reason.to_owned(),
+    }
+}
+
+fn corrupt(number: u64) -> &'static str {
+    metrics::CORRUPT.add(1);
+    tracing::error!(number, "a batch in the spool is unreadable");
+    GAP_CORRUPT
+}
+
+impl BatchStore for Epoch {
+    fn origin(&self) -> Origin {
+        self.origin.clone()
+    }
+
+    fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    fn first_unacked(&self) -> u64 {
+        self.lock().numbers.acked + 1
+    }
+
+    fn snapshot(&self) -> u64 {
+        self.lock().numbers.snapshot
+    }
+
+    fn read(&self, number: u64) -> Result<Batch, StoreError> {
+        let inner = self.lock();
+        if number == 0 || number >= inner.next {
+            let next = inner.next;
+            return Err(StoreError::Missing { number, next });
+        }
+        inner.batch(number).map_err(|source| StoreError::Broken {
+            what: format!("cannot read batch {number} in {}", self.folder.display()),
+            source: Box::new(source),
+        })
+    }
+
+    fn ack(&self, through: u64) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let through = through.min(inner.next - 1);
+        if through <= inner.numbers.acked {
+            return Ok(());
+        }
+        inner.numbers.acked = through;
+        if let Some(&snapshot) = inner.snapshots.range(..=through).next_back() {
+            inner.numbers.snapshot = snapshot;
+        }
+        let numbers = inner.numbers;
+        let mut free = || -> io::Result<()> {
+            inner.state.write(&numbers)?;
+            while let Some(oldest) = inner.samples.segments().front()
+                && oldest.last <= numbers.acked
+                && (inner.samples.segments().len() > 1 || oldest.bytes > KEEP_BYTES)
+            {
+                inner.samples.drop_oldest()?;
+            }
+            while let Some(second) = inner.side.segments().get(1)
+                && second.first <= numbers.snapshot
+            {
+                inner.side.drop_oldest()?;
+            }
+            inner.snapshots = inner.snapshots.split_off(&numbers.snapshot);
+            Ok(())
+        };
+        free().map_err(|source| StoreError::Broken {
+            what: format!("cannot free batches in {}", self.folder.display()),
+            source: Box::new(source),
+        })
+    }
+}
+
+/// Samples that stand in the counts of a batch.
+#[cfg(test)]
+pub(super) fn counted(batch: &Batch) -> u64 {
+    batch.counts.iter().map(|count| count.produced).sum()
+}

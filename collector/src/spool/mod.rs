@@ -1,0 +1,205 @@
+//! Batches on disk until they are acked.
+//!
+//! ```text
+//! DIR/collector.lock          one collector a folder
+//! DIR/last_seen               when the newest batch was written, for the blind time of the next run
+//! DIR/epoch-HEX/source.json   whose batches
+//!               state         acked, given up, newest acked snapshot
+//!               side-N.log    batches without samples, from N on; a new file at each snapshot
+//!               samples-N.log their samples
+//! ```
+//!
+//! An ack frees samples; side-band stays until a newer snapshot is acked. Above the bound the oldest samples are given up
+//! (earlier runs first): their batches keep number, side-band and counts and carry a gap. Nothing is forced to the disk:
+//! what is written survives the death of any process, not that of the machine.
+
+mod epoch;
+mod frame;
+mod log;
+mod origin;
+mod state;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use memwide_service::single::{Lock, LockError};
+
+pub(crate) use epoch::Epoch;
+
+use crate::metrics;
+use crate::uplink::Origin;
+
+/// Reasons of gaps.
+const GAP_FULL: &str = "spool_full";
+const GAP_CORRUPT: &str = "spool_corrupt";
+/// Committed before; only asked for again by a pipeline that lost what it had.
+const GAP_FREED: &str = "freed";
+
+/// Why the spool cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpoolError {
+    /// Another collector uses it.
+    #[error("the spool is taken")]
+    Taken(#[from] LockError),
+    /// The disk does not do what it is asked.
+    #[error("cannot {what} {}; choose another folder with spool.dir, or make room", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl SpoolError {
+    fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { what, path, source }
+    }
+}
+
+/// The folder with all epochs.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    folder: PathBuf,
+    max_bytes: u64,
+    /// Earlier runs, oldest first, then this one.
+    epochs: Mutex<Vec<Arc<Epoch>>>,
+    _lock: Lock,
+}
+
+impl Spool {
+    /// Takes the folder and opens what earlier runs left in it.
+    pub(crate) fn open(folder: &Path, max_bytes: u64) -> Result<Self, SpoolError> {
+        let lock = Lock::acquire(&folder.join("collector.lock"), "a collector")?;
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).map_err(SpoolError::io("list", folder))? {
+            let entry = entry.map_err(SpoolError::io("list", folder))?;
+            if entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.starts_with("epoch-"))
+            {
+                let made = entry.metadata().and_then(|meta| meta.modified()).ok();
+                found.push((made, entry.path()));
+            }
+        }
+        found.sort();
+        let mut epochs = Vec::new();
+        for (_, path) in found {
+            match Epoch::open(&path, roll_bytes(max_bytes)) {
+                Ok(epoch) if epoch.unacked() == 0 => epoch.remove()?,
+                Ok(epoch) => epochs.push(Arc::new(epoch)),
+                Err(error) => {
+                    // Its batches cannot be sent without knowing whose they are; somebody may want to look.
+                    metrics::CORRUPT.add(1);
+                    tracing::error!(
+                        path = %path.display(),
+                        error = &error as &dyn std::error::Error,
+                        "an earlier run's folder is unreadable and left alone"
+                    );
+                }
+            }
+        }
+        let spool = Self {
+            folder: folder.to_owned(),
+            max_bytes,
+            epochs: Mutex::new(epochs),
+            _lock: lock,
+        };
+        spool.bound()?;
+        Ok(spool)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Epoch>>> {
+        self.epochs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts this run's epoch.
+    pub(crate) fn start(&self, origin: Origin) -> Result<Arc<Epoch>, SpoolError> {
+        let folder = self
+            .folder
+            .join(format!("epoch-{:016x}", origin.source.epoch));
+        let epoch = Arc::new(Epoch::create(&folder, origin, roll_bytes(self.max_bytes))?);
+        self.lock().push(epoch.clone());
+        Ok(epoch)
+    }
+
+    /// Earlier runs with unacked batches, oldest first.
+    pub(crate) fn earlier(&self) -> Vec<Arc<Epoch>> {
+        self.lock().clone()
+    }
+
+    /// Everything of this epoch is committed: its folder goes.
+    pub(crate) fn retire(&self, epoch: &Arc<Epoch>) -> Result<(), SpoolError> {
+        self.lock().retain(|one| !Arc::ptr_eq(one, epoch));
+        epoch.remove()
+    }
+
+    /// Bytes of all epochs.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lock().iter().map(|epoch| epoch.bytes()).sum()
+    }
+
+    /// Unacked batches of all epochs but this one.
+    pub(crate) fn earlier_unacked(&self, but: &Arc<Epoch>) -> u64 {
+        let epochs = self.lock();
+        let others = epochs.iter().filter(|one| !Arc::ptr_eq(one, but));
+        others.map(|epoch| epoch.unacked()).sum()
+    }
+
+    /// Gives samples up until the bound holds, the oldest first; then side-band that no sample needs.
+    pub(crate) fn bound(&self) -> Result<(), SpoolError> {
+        let epochs = self.lock().clone();
+        let mut bytes: u64 = epochs.iter().map(|epoch| epoch.bytes()).sum();
+        for epoch in &epochs {
+            while bytes > self.max_bytes {
+                let before = epoch.bytes();
+                if !epoch.give_up_oldest()? {
+                    break;
+                }
+                bytes -= before - epoch.bytes();
+            }
+        }
+        for epoch in &epochs {
+            if bytes > self.max_bytes {
+                let before = epoch.bytes();
+                epoch.strip_side_band()?;
+                bytes -= before.saturating_sub(epoch.bytes());
+            }
+        }
+        metrics::SPOOL_BYTES.set(bytes);
+        Ok(())
+    }
+
+    /// Remembers that somebody looks, for the next run's blind time.
+    pub(crate) fn seen(&self, boot: &[u8; 16], wall_ns: u64) {
+        let mut text = boot.to_vec();
+        text.extend_from_slice(&wall_ns.to_le_bytes());
+        if let Err(error) = fs::write(self.folder.join("last_seen"), text) {
+            tracing::debug!(%error, "time of the last batch not remembered");
+        }
+    }
+
+    /// When an earlier run last wrote a batch in this boot.
+    pub(crate) fn last_seen(&self, boot: &[u8; 16]) -> Option<u64> {
+        let text = fs::read(self.folder.join("last_seen")).ok()?;
+        let (before, wall) = text.split_first_chunk::<16>()?;
+        let wall = u64::from_le_bytes(*wall.first_chunk()?);
+        (before == boot).then_some(wall)
+    }
+}
+
+/// Samples are given up in grains of at most a sixteenth of the bound.
+fn roll_bytes(max_bytes: u64) -> Option<u64> {
+    (max_bytes < 16 * (8 << 20)).then_some((max_bytes / 16).max(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! The file behind a mapping, whichever way it can still be reached.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use memwide_objects::{IdKind, ObjectId};
+use memwide_proto::v1::mapping_identity::Kind;
+use memwide_proto::v1::{MappingIdentity, SymbolRequest};
+
+use crate::events::machine::Machine;
+use crate::snapshot::{in_root, open_mapped, open_regular};
+
+/// The file's content, if it is the one asked for.
+///
+/// By the mapping itself, by the path as the process sees it, or, when the process is gone, by the path as we see it. The
+/// last is only believed with a matching id: another file may lie there.
+pub(super) fn find(
+    machine: &Machine,
+    request: &SymbolRequest,
+    asked: &MappingIdentity,
+    bytes_max: u64,
+) -> Result<Vec<u8>, String> {
+    let folder = machine.proc.join(request.pid.to_string());
+    let path = asked.path.strip_suffix(" (deleted)").unwrap_or(&asked.path);
+    let alive = request.pid != 0 && folder.exists();
+    let mut why = "the file is gone".to_owned();
+    let candidates: [&dyn Fn() -> Option<File>; 3] = [
+        &|| open_mapped(&folder, request.start, request.end, b""),
+        &|| open_regular(&in_root(&folder, path.as_bytes())?),
+        &|| {
+            path.starts_with('/')
+                .then(|| open_regular(Path::new(path)))?
+        },
+    ];
+    for (way, open) in candidates.iter().enumerate() {
+        let Some(file) = open() else {
+            continue;
+        };
+        let bytes = match read_bounded(file, bytes_max) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                why = error;
+                continue;
+            }
+        };
+        if asked.id.is_empty() {
+            // The mapping itself is always the right one; a path is, as long as the process lives.
+            if way == 0 || (way == 1 && alive) {
+                return Ok(bytes);
+            }
+            "the process is gone and the file has no build id to check".clone_into(&mut why);
+            continue;
+        }
+        if matches(&bytes, asked) {
+            return Ok(bytes);
+        }
+        "another file lies at the path now".clone_into(&mut why);
+    }
+    Err(why)
+}
+
+fn matches(file: &[u8], asked: &MappingIdentity) -> bool {
+    let found = identity_of(file, "");
+    found.kind == asked.kind && found.id == asked.id
+}
+
+/// What a file is: its build id, else a hash of its content.
+pub(crate) fn identity_of(file: &[u8], path: &str) -> MappingIdentity {
+    let id = ObjectId::of_file(file);
+    let kind = match id.kind() {
+        IdKind::Gnu => Kind::BuildId,
+        IdKind::Content => Kind::Content,
+    };
+    MappingIdentity {
+        kind: kind.into(),
+        id: id.as_bytes().to_vec(),
+        path: path.to_owned(),
+    }
+}
+
+/// Reads a whole file. Not mapped: a file that shrinks under a map kills its reader.
+pub(crate) fn read_bounded(file: File, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let len = file.metadata().map_err(|error| error.to_string())?.len();
+    if len > bytes_max {
+        return Err(format!(
+            "the file has {len} bytes, more than the {bytes_max} that are read"
+        ));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    let read = file.take(bytes_max).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    Ok(bytes)
+}

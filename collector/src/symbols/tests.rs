@@ -1,0 +1,130 @@
+use super::*;
+use memwide_objects::Index;
+
+fn ask(kind: Kind, id: &[u8], path: &str) -> SymbolRequest {
+    SymbolRequest {
+        request: 1,
+        identity: Some(MappingIdentity {
+            kind: kind.into(),
+            id: id.to_vec(),
+            path: path.to_owned(),
+        }),
+        pid: std::process::id(),
+        start: 0,
+        end: 0,
+    }
+}
+
+fn live() -> LiveSymbols {
+    LiveSymbols::new(Machine::default(), 1 << 30)
+}
+
+fn decode(answer: &SymbolAnswer) -> SymbolTable {
+    SymbolTable::decode(&answer.table, &Limits::default()).unwrap()
+}
+
+/// This program: path, and what it is.
+fn own() -> (String, MappingIdentity) {
+    let path = std::env::current_exe().unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    let identity = identity_of(&fs::read(&path).unwrap(), &path);
+    (path, identity)
+}
+
+#[test]
+fn a_file_is_found_by_its_mapping_and_identified() {
+    let maps = fs::read("/proc/self/maps").unwrap();
+    let (path, identity) = own();
+    let map = crate::snapshot::maps::parse(&maps)
+        .find(|map| map.executable() && map.name() == path.as_bytes())
+        .unwrap();
+    let mut request = ask(Kind::Path, &[], "/no/such/file");
+    (request.start, request.end) = (map.start, map.end);
+    if fs::metadata(format!(
+        "/proc/self/map_files/{:x}-{:x}",
+        map.start, map.end
+    ))
+    .is_err()
+    {
+        eprintln!("skipped: map_files may not be read here");
+        return;
+    }
+    let answer = live().table(&request).unwrap();
+    assert_eq!(
+        (answer.identity.kind, &answer.identity.id),
+        (identity.kind, &identity.id)
+    );
+    assert!(decode(&answer).functions().len() > 100);
+}
+
+#[test]
+fn a_path_is_believed_only_while_its_process_lives_or_with_its_id() {
+    let (path, identity) = own();
+    let mut by_path = ask(Kind::Path, &[], &path);
+    assert!(live().table(&by_path).is_ok(), "through /proc/PID/root");
+    by_path.pid = 0;
+    assert!(live().table(&by_path).unwrap_err().contains("no build id"));
+    let mut by_id = ask(identity.kind(), &identity.id, &path);
+    by_id.pid = 0;
+    assert!(live().table(&by_id).is_ok(), "the id is checked");
+    by_id.identity.as_mut().unwrap().id[0] ^= 1;
+    assert!(live().table(&by_id).unwrap_err().contains("another file"));
+}
+
+#[test]
+fn a_file_above_the_bound_is_not_read() {
+    let (path, _) = own();
+    let small = LiveSymbols::new(Machine::default(), 1_000);
+    let why = small.table(&ask(Kind::Path, &[], &path)).unwrap_err();
+    assert!(why.contains("more than the 1000"), "{why}");
+}
+
+#[test]
+fn the_vdso_comes_from_own_memory() {
+    let answer = live().table(&ask(Kind::Vdso, &[], "[vdso]")).unwrap();
+    let names: Vec<_> = decode(&answer)
+        .functions()
+        .iter()
+        .map(|symbol| symbol.name.to_owned())
+        .collect();
+    assert!(
+        names.iter().any(|name| name.contains("clock_gettime")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn the_kernel_is_relative_to_its_start() {
+    let live = live();
+    if let Err(why) = kernel::visible(&live.machine) {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let answer = live
+        .table(&ask(Kind::Kernel, &[], "[kernel.kallsyms]"))
+        .unwrap();
+    let table = decode(&answer);
+    assert!(table.functions().len() > 10_000 && !answer.identity.id.is_empty());
+    let index = Index::build(table.functions());
+    let first = index
+        .lookup(0x10)
+        .map(|found| table.functions().get(found.index()).unwrap().start);
+    assert!(first.is_some_and(|start| start < 0x1000_0000), "{first:x?}");
+    let mut other = ask(Kind::Kernel, &answer.identity.id, "[kernel.kallsyms]");
+    other.identity.as_mut().unwrap().id[0] ^= 1;
+    assert!(live.table(&other).unwrap_err().contains("another kernel"));
+}
+
+#[test]
+fn modules_are_relative_to_their_own_base() {
+    let kallsyms = b"ffffffff81000000 T _text\nffffffff81000010 t f\nffffffff81000100 T _etext\n\
+        ffffffffc0000040 t xfs_read\t[xfs]\n";
+    let modules = b"xfs 8192 0 - Live 0xffffffffc0000000\n";
+    let tables = KernelTables::new(kallsyms, vec![1], modules, |_| vec![2]).unwrap();
+    let request = ask(Kind::Module, &[2], "[xfs]");
+    let answer = tables.find(&request.identity.unwrap()).unwrap();
+    let table = decode(&answer);
+    assert_eq!(table.functions().named("xfs_read").unwrap().start, 0x40);
+    let unknown = ask(Kind::Module, &[], "[ext4]").identity.unwrap();
+    assert!(tables.find(&unknown).is_none());
+}

@@ -1,0 +1,278 @@
+//! A decoder that only keeps what it gets: batches in order, once each, as an aggregator would.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use memwide_proto::v1::ingest_server::{Ingest, IngestServer};
+use memwide_proto::v1::{
+    Ack, Batch, CollectorMessage, Credit, DecoderMessage, Hello, Refuse, Resume, Section,
+    SymbolChunk, SymbolRequest, Welcome, collector_message, decoder_message, section,
+};
+use memwide_service::CancellationToken;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+
+/// How it behaves.
+#[derive(Debug, Clone)]
+pub struct Manners {
+    /// Acks only every so many batches.
+    pub ack_every: u64,
+    /// Breaks each stream after so many batches.
+    pub break_after: Option<u64>,
+    /// Forgets this many uncommitted batches when a stream breaks, as a killed pipeline does.
+    pub forgets: bool,
+    /// Asks once to go back to the last ack after so many batches.
+    pub resume_after: Option<u64>,
+    pub credit: u64,
+    /// Refuses every source.
+    pub refuse: Option<Refuse>,
+}
+
+impl Default for Manners {
+    fn default() -> Self {
+        Self {
+            ack_every: 1,
+            break_after: None,
+            forgets: false,
+            resume_after: None,
+            credit: 32 << 20,
+            refuse: None,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Got {
+    pub hellos: Vec<Hello>,
+    /// By epoch, applied in order.
+    pub batches: HashMap<u64, Vec<Batch>>,
+    pub history: Vec<Batch>,
+    pub symbols: Vec<SymbolChunk>,
+    /// Numbers that came although they were applied before.
+    pub repeated: u64,
+    committed: HashMap<u64, u64>,
+    requests: Vec<SymbolRequest>,
+    resumed: bool,
+}
+
+#[derive(Clone)]
+pub struct Decoder {
+    got: Arc<Mutex<Got>>,
+    manners: Arc<Mutex<Manners>>,
+    stop: CancellationToken,
+}
+
+pub struct Running {
+    pub endpoint: String,
+    pub decoder: Decoder,
+    address: SocketAddr,
+    stop: CancellationToken,
+}
+
+impl Running {
+    pub async fn start(manners: Manners) -> Self {
+        let decoder = Decoder {
+            got: Arc::default(),
+            manners: Arc::new(Mutex::new(manners)),
+            stop: CancellationToken::new(),
+        };
+        Self::serve(decoder, "127.0.0.1:0".parse().unwrap()).await
+    }
+
+    async fn serve(decoder: Decoder, address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let decoder = Decoder {
+            stop: stop.clone(),
+            ..decoder
+        };
+        let service = IngestServer::new(decoder.clone()).max_decoding_message_size(32 << 20);
+        let serving = tonic::transport::Server::builder()
+            .add_service(service)
+            .serve_with_incoming_shutdown(
+                TcpListenerStream::new(listener),
+                stop.clone().cancelled_owned(),
+            );
+        tokio::spawn(serving);
+        Self {
+            endpoint: format!("http://{address}"),
+            decoder,
+            address,
+            stop,
+        }
+    }
+
+    /// Ends the server; what it got is kept.
+    pub async fn stop(self) -> (Decoder, SocketAddr) {
+        self.stop.cancel();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        (self.decoder, self.address)
+    }
+
+    /// Serves again at the same address.
+    pub async fn again((decoder, address): (Decoder, SocketAddr)) -> Self {
+        Self::serve(decoder, address).await
+    }
+
+    pub fn got(&self) -> MutexGuard<'_, Got> {
+        self.decoder.got.lock().unwrap()
+    }
+
+    pub fn ask(&self, request: SymbolRequest) {
+        self.got().requests.push(request);
+    }
+
+    /// Waits until `holds`, for at most a minute.
+    pub async fn until(&self, what: &str, holds: impl Fn(&Got) -> bool) {
+        for _ in 0..6_000 {
+            if holds(&self.got()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("not within a minute: {what}");
+    }
+}
+
+#[tonic::async_trait]
+impl Ingest for Decoder {
+    type CollectStream = ReceiverStream<Result<DecoderMessage, Status>>;
+
+    async fn collect(
+        &self,
+        request: Request<Streaming<CollectorMessage>>,
+    ) -> Result<Response<Self::CollectStream>, Status> {
+        let (send, receive) = mpsc::channel(64);
+        let decoder = self.clone();
+        tokio::spawn(async move {
+            let mut incoming = request.into_inner();
+            let stop = decoder.stop.clone();
+            tokio::select! {
+                () = decoder.converse(&mut incoming, &send) => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receive)))
+    }
+}
+
+impl Decoder {
+    async fn converse(
+        &self,
+        incoming: &mut Streaming<CollectorMessage>,
+        send: &mpsc::Sender<Result<DecoderMessage, Status>>,
+    ) {
+        let manners = self.manners.lock().unwrap().clone();
+        let mut epoch = 0;
+        let mut taken = 0;
+        while let Ok(Some(message)) = incoming.message().await {
+            let answers = self.take(message.message.unwrap(), &manners, &mut epoch, &mut taken);
+            for message in answers {
+                if send
+                    .send(Ok(DecoderMessage {
+                        message: Some(message),
+                    }))
+                    .await
+                    .is_err()
+                {
+                    return;
+                }
+            }
+            if manners.break_after.is_some_and(|most| taken >= most) {
+                break;
+            }
+        }
+        if manners.forgets {
+            let mut got = self.got.lock().unwrap();
+            let through = got.committed.get(&epoch).copied().unwrap_or(0);
+            let kept = usize::try_from(through).unwrap();
+            got.batches.entry(epoch).or_default().truncate(kept);
+        }
+    }
+
+    fn take(
+        &self,
+        message: collector_message::Message,
+        manners: &Manners,
+        epoch: &mut u64,
+        taken: &mut u64,
+    ) -> Vec<decoder_message::Message> {
+        use collector_message::Message as In;
+        use decoder_message::Message as Out;
+        let mut got = self.got.lock().unwrap();
+        let mut answers = Vec::new();
+        match message {
+            In::Hello(hello) => {
+                *epoch = hello.source.as_ref().unwrap().epoch;
+                got.hellos.push(hello);
+                if let Some(refuse) = &manners.refuse {
+                    return vec![Out::Refuse(refuse.clone())];
+                }
+                let through = got.committed.get(epoch).copied().unwrap_or(0);
+                let kept = usize::try_from(through).unwrap();
+                got.batches.entry(*epoch).or_default().truncate(kept);
+                answers.push(Out::Welcome(Welcome {
+                    next: through + 1,
+                    side_band_through: 0,
+                    credit: Some(Credit {
+                        unacked_bytes_max: manners.credit,
+                    }),
+                    configure: None,
+                }));
+            }
+            In::SideBand(batch) => got.history.push(batch.batch.unwrap()),
+            In::Batch(batch) => {
+                *taken += 1;
+                let number = batch.number;
+                let applied = got.batches.entry(*epoch).or_default();
+                let next = applied.len() as u64 + 1;
+                if number > next {
+                    answers.push(Out::Resume(Resume { from: next }));
+                } else if number < next {
+                    got.repeated += 1;
+                } else {
+                    applied.push(batch);
+                    if manners.resume_after == Some(number) && !got.resumed {
+                        got.resumed = true;
+                        let through = got.committed.get(epoch).copied().unwrap_or(0);
+                        let kept = usize::try_from(through).unwrap();
+                        got.batches.entry(*epoch).or_default().truncate(kept);
+                        answers.push(Out::Resume(Resume { from: through + 1 }));
+                    } else if number.is_multiple_of(manners.ack_every) {
+                        got.committed.insert(*epoch, number);
+                        answers.push(Out::Ack(Ack { through: number }));
+                    }
+                }
+            }
+            In::Symbols(chunk) => got.symbols.push(chunk),
+            In::Config(_) => {}
+        }
+        answers.extend(got.requests.drain(..).map(Out::Symbols));
+        answers
+    }
+}
+
+/// Unpacks a section and checks what it says of itself.
+pub fn unpack(section: &Section) -> Vec<u8> {
+    let raw_bytes = usize::try_from(section.raw_bytes).unwrap();
+    if raw_bytes == 0 {
+        return Vec::new();
+    }
+    let plain = zstd::bulk::decompress(&section.data, 256 << 20).unwrap();
+    let raw = match section.encoding() {
+        section::Encoding::WordDeltaZstd => {
+            let mut raw = Vec::new();
+            memwide_perf_abi::pack::unpack(&plain, raw_bytes, &mut raw).unwrap();
+            raw
+        }
+        _ => plain,
+    };
+    assert_eq!(raw.len(), raw_bytes);
+    assert_eq!(xxhash_rust::xxh3::xxh3_64(&raw), section.checksum);
+    raw
+}

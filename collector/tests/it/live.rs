@@ -1,0 +1,279 @@
+//! On this machine, where perf events can be opened.
+
+use std::path::Path;
+
+use memwide_collector::{Config, EventConfig, Reporter, SpoolConfig, probe, run_reporting};
+use memwide_perf_abi::{Attr, Record, Records, SampleLayout, SampleView, kind};
+use memwide_proto::v1::Batch;
+use memwide_service::CancellationToken;
+
+use crate::decoder::{Manners, Running, unpack};
+
+const PAGES: usize = 60_000;
+
+fn config(endpoint: &str, spool: &Path) -> Config {
+    Config {
+        endpoint: endpoint.to_owned(),
+        spool: SpoolConfig {
+            dir: spool.to_owned(),
+            max_bytes: 256 << 20,
+        },
+        events: vec![
+            EventConfig::named("minor-faults").every(1),
+            EventConfig::named("major-faults"),
+            EventConfig::named("cpu-clock").with_callchain(),
+            EventConfig::named("ibs_op//"),
+        ],
+        stop_grace_ms: 30_000,
+        ..Config::default()
+    }
+}
+
+/// Whether events can be opened; says so loudly when not.
+fn possible(config: &Config) -> bool {
+    let faults = probe(config)
+        .into_iter()
+        .find(|one| one.name == "minor-faults");
+    let why = faults.map_or_else(
+        || "nothing known of minor-faults".to_owned(),
+        |one| {
+            if one.available {
+                String::new()
+            } else {
+                one.reason
+            }
+        },
+    );
+    if !why.is_empty() {
+        eprintln!("skipped: perf events cannot be opened here: {why}");
+    }
+    why.is_empty()
+}
+
+/// Touches fresh pages.
+fn fault(pages: usize) {
+    let page = 4096;
+    for _ in 0..pages / 1_000 {
+        let mut memory = memmap2::MmapOptions::new()
+            .len(1_000 * page)
+            .map_anon()
+            .unwrap();
+        for at in (0..memory.len()).step_by(page) {
+            memory[at] = 1;
+        }
+    }
+}
+
+fn run_short_lived(count: usize) {
+    for _ in 0..count {
+        let done = std::process::Command::new("/bin/true").status();
+        assert!(done.unwrap().success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_load_every_counted_fault_arrives_with_what_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = Running::start(Manners {
+        ack_every: 2,
+        ..Manners::default()
+    })
+    .await;
+    let config = config(&decoder.endpoint, folder.path());
+    if !possible(&config) {
+        return;
+    }
+    let stop = CancellationToken::new();
+    let (reporter, mut status) = Reporter::new();
+    let running = tokio::spawn(run_reporting(config, reporter, stop.clone()));
+    status
+        .wait_for(|status| status.connected && status.batches > 0)
+        .await
+        .unwrap();
+    tokio::task::spawn_blocking(|| {
+        fault(PAGES);
+        run_short_lived(20);
+    })
+    .await
+    .unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+
+    let said = status.borrow().clone();
+    assert!(said.capabilities.iter().any(|one| one.name == "ibs_op//"));
+    let got = decoder.got();
+    let batches = &got.batches[&said.source.unwrap().epoch];
+    assert_eq!(batches.len() as u64, said.batches, "all were sent");
+    assert!(batches[0].snapshot && batches[0].facts.is_some());
+    let events = &batches[0].events;
+    assert!(events[0].side_band);
+    let faults = events
+        .iter()
+        .find(|event| event.name == "minor-faults")
+        .unwrap();
+
+    let sum = |of: fn(&memwide_proto::v1::EventCount) -> u64| -> u64 {
+        batches
+            .iter()
+            .flat_map(|b| &b.counts)
+            .filter(|c| c.event == faults.ordinal)
+            .map(of)
+            .sum()
+    };
+    let (produced, lost, residue) = (sum(|c| c.produced), sum(|c| c.lost), sum(|c| c.residue));
+    assert!(produced >= PAGES as u64, "{produced} faults");
+    assert_eq!(
+        (lost, residue),
+        (0, 0),
+        "nothing lost, nothing counted and not seen"
+    );
+
+    let layout = SampleLayout::new(&Attr::parse(&faults.attr).unwrap()).unwrap();
+    let mut seen = Seen::default();
+    for batch in batches {
+        seen.take(batch, &faults.ids, &layout);
+    }
+    assert_eq!(seen.faults, produced);
+    assert!(seen.own >= PAGES as u64, "{} of our own", seen.own);
+    assert!(
+        seen.with_phys * 10 >= seen.own * 9,
+        "{} with a physical address",
+        seen.with_phys
+    );
+    assert!(
+        seen.names.iter().filter(|name| *name == "true").count() >= 20,
+        "short-lived processes"
+    );
+    assert!(
+        seen.sides_at_sample_time,
+        "side-band comes no later than its samples"
+    );
+    for batch in batches {
+        assert!(!batch.anchors.is_empty());
+        assert!(
+            batch.anchors.iter().all(|a| a.uncertainty_ns < 100_000_000),
+            "{:?}",
+            batch.anchors
+        );
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    faults: u64,
+    own: u64,
+    with_phys: u64,
+    names: Vec<String>,
+    known: std::collections::HashSet<u32>,
+    sides_at_sample_time: bool,
+}
+
+impl Seen {
+    fn take(&mut self, batch: &Batch, ids: &[u64], layout: &SampleLayout) {
+        let side_band = unpack(batch.side_band.as_ref().unwrap());
+        let records = Records::new(&side_band).count();
+        assert_eq!(records, batch.side_band.as_ref().unwrap().records as usize);
+        for record in Records::new(&side_band) {
+            let record = record.unwrap();
+            assert_ne!(record.kind, kind::SAMPLE);
+            if let Record::Comm(comm) = Record::parse(record).unwrap() {
+                self.known.insert(comm.pid);
+                if comm.exec {
+                    self.names
+                        .push(String::from_utf8_lossy(comm.comm).into_owned());
+                }
+            }
+            if let Record::Fork(task) = Record::parse(record).unwrap() {
+                self.known.insert(task.pid);
+            }
+        }
+        let samples = unpack(
+            batch
+                .samples
+                .as_ref()
+                .unwrap_or(&memwide_proto::v1::Section::default()),
+        );
+        self.sides_at_sample_time = true;
+        for record in Records::new(&samples) {
+            let record = record.unwrap();
+            if record.kind != kind::SAMPLE || !ids.contains(&record.identifier().unwrap()) {
+                continue;
+            }
+            self.faults += 1;
+            let sample = SampleView::parse(record.body(), layout).unwrap();
+            let pid = sample.pid().unwrap();
+            self.sides_at_sample_time &= pid == 0 || self.known.contains(&pid);
+            if pid == std::process::id() {
+                self.own += 1;
+                self.with_phys += u64::from(sample.phys_addr().unwrap_or(0) != 0);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_decoder_took_is_sent_by_the_next_run_under_its_own_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = Running::start(Manners::default()).await;
+    let mut first = config(&nobody.endpoint, folder.path());
+    let place = nobody.stop().await;
+    if !possible(&first) {
+        return;
+    }
+    first.stop_grace_ms = 1;
+    let stop = CancellationToken::new();
+    let (reporter, mut status) = Reporter::new();
+    let running = tokio::spawn(run_reporting(first.clone(), reporter, stop.clone()));
+    status.wait_for(|status| status.batches >= 2).await.unwrap();
+    assert!(!status.borrow().connected);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let (batches, epoch) = {
+        let said = status.borrow();
+        (said.batches, said.source.unwrap().epoch)
+    };
+
+    let decoder = Running::again(place).await;
+    let stop = CancellationToken::new();
+    let (reporter, status) = Reporter::new();
+    let running = tokio::spawn(run_reporting(first, reporter, stop.clone()));
+    let all = |got: &crate::decoder::Got| {
+        got.batches
+            .get(&epoch)
+            .is_some_and(|all| all.len() as u64 == batches)
+    };
+    decoder.until("the first run's batches", all).await;
+    let own = status.borrow().source.unwrap().epoch;
+    decoder
+        .until("a batch of the second run", |got| {
+            got.batches.get(&own).is_some_and(|all| !all.is_empty())
+        })
+        .await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let got = decoder.got();
+    assert!(
+        got.batches[&own][0].blind_ns > 0,
+        "nobody looked between the runs"
+    );
+    assert_eq!(got.batches[&epoch][0].blind_ns, 0);
+}
+
+#[test]
+fn a_probe_says_of_every_event_whether_and_why_not() {
+    let config = Config {
+        events: vec![
+            EventConfig::named("minor-faults"),
+            EventConfig::named("cpu/mem-loads,ldlat=30/P"),
+            EventConfig::named("no-such-event"),
+        ],
+        ..Config::default()
+    };
+    let said = probe(&config);
+    for event in &config.events {
+        let one = said.iter().find(|one| one.name == event.name).unwrap();
+        assert!(one.available || !one.reason.is_empty(), "{one:?}");
+    }
+    let wrong = said.iter().find(|one| one.name == "no-such-event").unwrap();
+    assert!(!wrong.available && !wrong.remedy.is_empty());
+}

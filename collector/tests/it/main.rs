@@ -1,0 +1,13 @@
+//! The collector against a decoder that takes batches over real gRPC.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "helpers of tests fail by panicking, and skip loudly"
+)]
+
+mod decoder;
+mod live;
+mod uplink;
