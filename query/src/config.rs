@@ -24,7 +24,8 @@ pub struct Limits {
     pub rows: u64,
     /// Bytes of an answer.
     pub answer_bytes: usize,
-    /// Memory of one statement in the store, in bytes (`max_memory_usage`).
+    /// Memory of one statement in the store, in bytes (`max_memory_usage`). 0: the store's own bound; the embedded
+    /// engine takes no other from a reader and gives a statement a half of its memory.
     pub memory_bytes: u64,
     /// Statements under way at once, each question taking one; the rest wait.
     pub at_once: usize,
@@ -36,7 +37,7 @@ impl Default for Limits {
             seconds: 30,
             rows: 100_000,
             answer_bytes: 64 << 20,
-            memory_bytes: 1 << 30,
+            memory_bytes: 0,
             at_once: 8,
         }
     }

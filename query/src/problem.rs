@@ -150,10 +150,7 @@ fn from_exception(code: Option<u32>, text: &str, limits: &Limits) -> Problem {
             "add LIMIT, or aggregate",
         ),
         Some(241) => limit(
-            format!(
-                "it needs more than {} bytes of memory (max_memory_usage): {text}",
-                limits.memory_bytes
-            ),
+            format!("it needs more memory than a statement may have (max_memory_usage): {text}"),
             "narrow the time range, or group by fewer columns",
         ),
         Some(202 | 203 | 209 | 210 | 319 | 394 | 425) => problem(

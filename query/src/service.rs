@@ -133,11 +133,14 @@ impl Service {
 
     /// A request under the limits that hold for everything.
     fn limited(&self, sql: &str, format: &str) -> Request {
-        Request::new(sql, format)
+        let request = Request::new(sql, format)
             .setting("max_execution_time", self.limits.seconds)
-            .setting("max_memory_usage", self.limits.memory_bytes)
             .setting("cancel_http_readonly_queries_on_client_close", 1)
-            .answer_bytes(self.limits.answer_bytes)
+            .answer_bytes(self.limits.answer_bytes);
+        match self.limits.memory_bytes {
+            0 => request,
+            bytes => request.setting("max_memory_usage", bytes),
+        }
     }
 
     fn store(&self) -> Result<Store, Problem> {

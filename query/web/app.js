@@ -51,11 +51,12 @@ function shown(value, unit) {
 
 /** Puts `fresh` in the place of what stands in `place`, only when it differs: no flicker, scroll and selection stay. */
 function put(place, ...fresh) {
-  const holder = element("div", "", ...fresh);
-  if (holder.innerHTML === place.innerHTML) return;
+  const nodes = fresh.filter(Boolean);
+  const stands = place.childNodes;
+  if (stands.length === nodes.length && nodes.every((node, i) => node.isEqualNode(stands[i]))) return;
   const selection = document.getSelection();
   if (selection && !selection.isCollapsed && place.contains(selection.anchorNode)) return;
-  place.replaceChildren(...holder.childNodes);
+  place.replaceChildren(...nodes);
 }
 
 function empty(...words) {

@@ -61,19 +61,20 @@ impl Hosts {
         };
         let tiers = match filter.values(Dimension::Tier) {
             [] => String::new(),
-            names => format!(" WHERE hasAny(tiers, [{}])", statement.texts(names)),
+            names => format!(" AND hasAny(tiers, [{}])", statement.texts(names)),
         };
         let within = time_condition(&mut statement, false, range);
         let lately = time_condition(&mut statement, false, expected);
-        let ever = {
-            let until = statement.number(range.until_ns / 1_000_000_000);
-            format!("time < toDateTime({until}, 'UTC')")
+        let mut moment = |ns: u64| {
+            let seconds = statement.number(ns / 1_000_000_000);
+            format!("toDateTime({seconds}, 'UTC')")
         };
+        let (until, since) = (moment(range.until_ns), moment(expected.since_ns));
         let of =
             |reason: Reason| format!("sumIf(records, {within} AND reason = '{}')", reason.name());
         let facts: Vec<String> = FACTS
             .iter()
-            .map(|fact| format!("argMax({fact}, h.time) AS {fact}"))
+            .map(|fact| format!("argMax(h.{fact}, h.time) AS {fact}"))
             .collect();
         statement.sql = format!(
             "SELECT host, formatDateTime(greatest(ledger_time, toDateTime(facts_time, 'UTC')), \
@@ -84,11 +85,11 @@ impl Hosts {
              sumIf(records, {within} AND reason IN ({losses})) AS lost, \
              sumIf(seconds, {within} AND reason = '{blind}') AS blind \
              FROM ledger_1m WHERE {lately}{hosts} GROUP BY host) AS l \
-             FULL OUTER JOIN (SELECT host, max(h.time) AS facts_time, {fact_list}, argMax(tiers, h.time) AS tiers, \
-             toUInt64(argMax(cpus, h.time)) AS cpus, toUInt64(argMax(nodes, h.time)) AS nodes, \
-             argMax(capabilities, h.time) AS capabilities \
-             FROM hosts AS h WHERE {ever}{hosts} GROUP BY host) AS f USING (host){tiers} \
-             ORDER BY host LIMIT {limit}",
+             FULL OUTER JOIN (SELECT host, max(h.time) AS facts_time, {fact_list}, argMax(h.tiers, h.time) AS tiers, \
+             toUInt64(argMax(h.cpus, h.time)) AS cpus, toUInt64(argMax(h.nodes, h.time)) AS nodes, \
+             argMax(h.capabilities, h.time) AS capabilities \
+             FROM hosts AS h WHERE time < {until}{hosts} GROUP BY host) AS f USING (host) \
+             WHERE (ledger_time >= {since} OR facts_time >= {since}){tiers} ORDER BY host LIMIT {limit}",
             facts = FACTS.join(", "),
             fact_list = facts.join(", "),
             stored = of(Reason::Stored),

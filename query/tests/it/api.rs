@@ -219,7 +219,7 @@ async fn page(running: &Running) {
         );
         let text = reply.text();
         for sink in [
-            "innerHTML =",
+            "innerHTML",
             "insertAdjacentHTML",
             "outerHTML",
             "document.write",

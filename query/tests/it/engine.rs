@@ -26,6 +26,7 @@ pub(crate) async fn start(data: &Path) -> Option<Child> {
         engine: EngineOptions {
             library,
             data: data.to_owned(),
+            max_memory_bytes: 1 << 30,
             ..EngineOptions::default()
         },
     };

@@ -307,6 +307,7 @@ fn ledger() -> Vec<NativeBlock> {
         (30 * 86_400, "alpha"),
         (3_600, "alpha"),
         (3_600, "facts-only"),
+        (30 * 86_400, "long-gone"),
     ] {
         hosts.push(&HostRow {
             time: BEGIN - age,
