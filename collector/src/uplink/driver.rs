@@ -30,6 +30,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(30);
 /// A silent connection is probed this often, so that a vanished decoder is noticed within twice this.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Longer than an aggregator ever keeps what it applied before it commits (5 s): after this much silence a file that was
+/// imported before counts as committed.
+const SETTLE_AFTER: Duration = Duration::from_secs(8);
 /// Messages between us and gRPC. Each may be a batch, so few; what is under way is bounded in bytes by the credit.
 const OUT_MESSAGES: usize = 2;
 /// Requests for symbols waiting. Above it the answer is "busy"; the decoder asks again when it needs them again.
@@ -250,6 +253,8 @@ impl Exchange<'_> {
         let mut progress = self.store.progress();
         let welcome_by = tokio::time::Instant::now() + WELCOME_TIMEOUT;
         let out = self.out.clone();
+        let again = self.store.origin().kind == "import";
+        let settle_at = tokio::time::Instant::now() + SETTLE_AFTER;
         loop {
             let now = *progress.borrow_and_update();
             if self.uplink.is_done(now) {
@@ -278,6 +283,13 @@ impl Exchange<'_> {
                     }
                 }
                 Ok(()) = progress.changed(), if step.is_none() => {}
+                () = tokio::time::sleep_until(settle_at),
+                    if again && self.uplink.waits_for_nothing_but_acks(now) =>
+                {
+                    if let Effect::Ack(through) = self.uplink.settle(now) {
+                        self.free(through).await?;
+                    }
+                }
                 () = tokio::time::sleep_until(welcome_by), if !welcomed => {
                     return Err(UplinkError::NoWelcome(WELCOME_TIMEOUT));
                 }
@@ -291,10 +303,8 @@ impl Exchange<'_> {
         match self.uplink.receive(answer, progress)? {
             Effect::None => {}
             Effect::Ack(through) => {
-                let store = self.store.clone();
-                blocking(move || store.ack(through)).await?;
                 metrics::ACKED.add(through.saturating_sub(acked_before));
-                (self.observer)(UplinkEvent::Acked(through));
+                self.free(through).await?;
             }
             Effect::Symbols(request) => {
                 metrics::SYMBOL_REQUESTS.add(1);
@@ -321,6 +331,13 @@ impl Exchange<'_> {
                 });
             }
         }
+        Ok(())
+    }
+
+    async fn free(&self, through: u64) -> Result<(), UplinkError> {
+        let store = self.store.clone();
+        blocking(move || store.ack(through)).await?;
+        (self.observer)(UplinkEvent::Acked(through));
         Ok(())
     }
 

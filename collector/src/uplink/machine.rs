@@ -6,7 +6,8 @@
 //! batch next … ─▶     within credit          ◀─ ack {through} · resume {from} · credit · refuse
 //! ```
 //!
-//! `welcome.next` comes from the partition's durable cursor, so everything below it counts as acked.
+//! `welcome.next` says what the pipeline has, not what it has committed: only an `ack` frees anything. A source that has
+//! nothing left to send waits for it; see [`Uplink::settle`] for files.
 
 use std::collections::VecDeque;
 
@@ -227,12 +228,27 @@ impl Uplink {
         self.history = self.snapshot.max(1).max(welcome.side_band_through + 1);
         self.history_end = self.next;
         self.set_credit(welcome.credit);
-        let through = self.next - 1;
-        if through > self.acked {
-            self.acked = through;
-            return Ok(Effect::Ack(through));
-        }
         Ok(Effect::None)
+    }
+
+    /// The pipeline has everything and says nothing more: what it was asked to commit long ago is committed. Only for
+    /// sources that can be sent again at any time, as files: nothing of them is freed by it.
+    pub fn settle(&mut self, progress: Progress) -> Effect {
+        if !self.waits_for_nothing_but_acks(progress) {
+            return Effect::None;
+        }
+        self.acked = self.next - 1;
+        Effect::Ack(self.acked)
+    }
+
+    /// Welcomed, everything was there already, nothing is under way, and it is not acked.
+    pub fn waits_for_nothing_but_acks(&self, progress: Progress) -> bool {
+        self.welcomed
+            && progress.finished
+            && self.next >= progress.next
+            && self.in_flight.is_empty()
+            && self.history >= self.history_end
+            && !self.is_done(progress)
     }
 
     fn set_credit(&mut self, credit: Option<Credit>) {
@@ -283,3 +299,7 @@ impl Uplink {
         Ok(Effect::None)
     }
 }
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -224,6 +224,9 @@ impl Decoder {
                     }),
                     configure: None,
                 }));
+                if through > 0 {
+                    answers.push(Out::Ack(Ack { through }));
+                }
             }
             In::SideBand(batch) => got.history.push(batch.batch.unwrap()),
             In::Batch(batch) => {
