@@ -30,6 +30,42 @@ pub enum Kind {
     Bpf = 8,
 }
 
+impl Kind {
+    /// Of its number in a message; numbers of newer peers are taken as a name only.
+    pub fn from_wire(number: i32) -> Self {
+        match number {
+            0 => Self::Unknown,
+            1 => Self::BuildId,
+            2 => Self::Content,
+            3 => Self::Kernel,
+            4 => Self::Module,
+            5 => Self::Vdso,
+            7 => Self::Jit,
+            8 => Self::Bpf,
+            _ => Self::Path,
+        }
+    }
+}
+
+impl Kind {
+    /// From the wire; what a newer sender says is unknown here.
+    pub fn of_wire(kind: i32) -> Self {
+        const ALL: [Kind; 9] = [
+            Kind::Unknown,
+            Kind::BuildId,
+            Kind::Content,
+            Kind::Kernel,
+            Kind::Module,
+            Kind::Vdso,
+            Kind::Path,
+            Kind::Jit,
+            Kind::Bpf,
+        ];
+        let found = usize::try_from(kind).ok().and_then(|at| ALL.get(at));
+        found.copied().unwrap_or(Self::Unknown)
+    }
+}
+
 /// The identity of a mapping.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Identity {

@@ -10,8 +10,6 @@
 //! Nothing about the bytes: batches and records are hostile. What cannot be placed is counted, with a reason.
 #![forbid(unsafe_code)]
 
-// NOTE to whoever edits this package now: src/service/ (Config, metrics, error, gRPC edge, symbol cache, aggregator link) is
-// being written by the lead at this moment; please leave it, finish Session (+ tests), then report. The lead wires it to Session.
 mod chain;
 mod classified;
 mod context;
@@ -21,7 +19,9 @@ mod identity;
 pub mod local;
 mod locality;
 mod machine;
+pub mod metrics;
 mod names;
+pub mod service;
 mod session;
 mod space;
 mod symbols;
@@ -33,6 +33,7 @@ pub use identity::{Identity, Kind};
 pub use locality::Topology;
 pub use machine::{Machine, Place};
 pub use names::{NameIx, Names};
+pub use service::{Config, ServeError, serve};
 pub use session::{Decoded, SectionError, Sent, Session, Want, unpack};
 pub use space::{Area, Fork, Policy, Space, Spaces};
 pub use symbols::{Object, ObjectIx, Objects, TableState, What};

@@ -210,6 +210,29 @@ impl Objects {
         }
     }
 
+    /// A thing known by its path only turns out to be this file: from now on it has the file's id.
+    ///
+    /// The answer is that id; things that are known better than by path keep theirs.
+    pub fn identify(&mut self, path_only: MappingId, kind: Kind, id: &[u8]) -> MappingId {
+        let mut found = path_only;
+        for object in &mut self.objects {
+            if object.mapping == path_only && object.identity.kind == Kind::Path {
+                object.identity = Identity::new(kind, id, &object.identity.path);
+                object.mapping = object.identity.mapping_id();
+                found = object.mapping;
+            }
+        }
+        if found != path_only
+            && let Some(table) = self.tables_by_id.remove(&path_only)
+        {
+            self.tables_by_id.insert(found, table);
+            if let Some(slot) = self.tables.get_mut(table as usize) {
+                slot.mapping = found;
+            }
+        }
+        found
+    }
+
     /// Sets where the table of an identity stands. Names it had given are forgotten.
     pub fn set_state(&mut self, mapping: MappingId, state: TableState) {
         let Some(table) = self.tables_by_id.get(&mapping).copied() else {

@@ -438,23 +438,35 @@ impl Session {
         }
     }
 
-    /// Gives the table of a mapping, as received. The answer can be given to other sessions.
-    pub fn table_arrived(&mut self, mapping: MappingId, table: SymbolTable) -> Arc<Loaded> {
-        let found = self
-            .machine
-            .objects()
-            .iter()
-            .find(|(_, object)| object.mapping == mapping);
-        let (kind, base) = found.map_or((Kind::Path, 0), |(_, object)| {
-            (object.identity.kind, object.base)
-        });
-        let loaded = Arc::new(Loaded::new(
-            crate::table::relative(table, base),
-            mapping,
-            kind,
-        ));
+    /// Gives the table of a mapping, as received; `found` says what the collector found there. The answer is the id it has now,
+    /// the table, and whether other sessions may use it: what is known by path only is this host's own.
+    pub fn table_arrived(
+        &mut self,
+        mapping: MappingId,
+        table: SymbolTable,
+        found: Option<&v1::MappingIdentity>,
+    ) -> (MappingId, Arc<Loaded>, bool) {
+        let mut mapping = mapping;
+        if let Some(found) = found.filter(|found| !found.id.is_empty())
+            && let kind @ (Kind::BuildId | Kind::Content) = Kind::of_wire(found.kind)
+        {
+            mapping = self
+                .machine
+                .objects_mut()
+                .identify(mapping, kind, &found.id);
+        }
+        let (kind, base, shared) = {
+            let mut objects = self.machine.objects().iter();
+            let object = objects.find(|(_, object)| object.mapping == mapping);
+            object.map_or((Kind::Path, 0, false), |(_, object)| {
+                let identity = &object.identity;
+                (identity.kind, object.base, !identity.id.is_empty())
+            })
+        };
+        let table = crate::table::relative(table, base);
+        let loaded = Arc::new(Loaded::new(table, mapping, kind));
         self.table_known(mapping, Arc::clone(&loaded));
-        loaded
+        (mapping, loaded, shared)
     }
 
     /// Gives a table another session got.

@@ -56,6 +56,7 @@ impl Namer {
     /// Names may have changed: a table came or went.
     pub(crate) fn forget(&mut self) {
         self.data.clear();
+        self.locations.fill((None, 0, LocationId(0)));
     }
 
     fn location(

@@ -1,0 +1,97 @@
+//! Configuration of the process.
+
+use memwide_proto::limits;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The decoder: raw records → accesses.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Aggregators, as `http://host:port`. Partitions are spread over them in order: each owns an equal run of numbers.
+    pub aggregators: Vec<String>,
+    /// Shares of the sources, as the aggregators have them.
+    pub partitions: u16,
+    /// Folder of received symbol tables, so that each is shipped once; empty: none.
+    pub symbol_dir: PathBuf,
+    /// Bytes that folder may take; the least recently used tables go first.
+    pub symbol_bytes_max: u64,
+    /// How long a batch waits for symbol tables that its samples need, in milliseconds.
+    pub symbol_wait_ms: u64,
+    /// Bytes of batches that may wait meanwhile; more end the wait.
+    pub symbol_wait_bytes: u64,
+    /// Bytes a collector may have under way and not acked.
+    pub credit_bytes: u64,
+    /// How long the state of a source is kept after its stream has ended, in milliseconds.
+    pub session_keep_ms: u64,
+    /// Sources whose state is kept after their streams have ended.
+    pub sessions_kept: usize,
+    /// Batches decoded at the same time; 0: one a CPU.
+    pub threads: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            aggregators: vec!["http://127.0.0.1:7072".to_owned()],
+            partitions: 4,
+            symbol_dir: PathBuf::new(),
+            symbol_bytes_max: 4 << 30,
+            symbol_wait_ms: 2_000,
+            symbol_wait_bytes: 16 << 20,
+            credit_bytes: limits::UNACKED_BYTES_MAX,
+            session_keep_ms: 600_000,
+            sessions_kept: 256,
+            threads: 0,
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn symbol_wait(&self) -> Duration {
+        Duration::from_millis(self.symbol_wait_ms)
+    }
+
+    pub(super) fn session_keep(&self) -> Duration {
+        Duration::from_millis(self.session_keep_ms)
+    }
+
+    pub(super) fn decoders(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+
+    /// The aggregator that owns a partition.
+    pub(super) fn owner(&self, partition: u16) -> Option<&str> {
+        let of = self.aggregators.len();
+        let at = usize::from(partition) * of / usize::from(self.partitions.max(1));
+        self.aggregators.get(at).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_spread_evenly_in_order() {
+        let config = Config {
+            aggregators: vec!["a".into(), "b".into()],
+            partitions: 4,
+            ..Config::default()
+        };
+        let owners: Vec<_> = (0..4).map(|partition| config.owner(partition)).collect();
+        assert_eq!(owners, [Some("a"), Some("a"), Some("b"), Some("b")]);
+        assert_eq!(
+            Config {
+                aggregators: vec![],
+                ..config
+            }
+            .owner(0),
+            None
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! Why the process ends badly.
+
+use memwide_service::run::RunError;
+use std::path::PathBuf;
+
+/// Why the decoder cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The configuration makes no sense.
+    #[error("configuration: {0}")]
+    Config(String),
+    /// The folder of symbol tables cannot be used.
+    #[error("cannot use {} for symbol tables; set symbol_dir to a writable folder", folder.display())]
+    SymbolDir {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The gRPC server failed.
+    #[error("gRPC server failed")]
+    Serve(#[source] tonic::transport::Error),
+    /// A task failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}

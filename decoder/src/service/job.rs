@@ -1,0 +1,168 @@
+//! Work on a session, done off the async threads.
+
+use super::tables::{Found, Tables};
+use crate::identity::Kind;
+use crate::metrics::{self, TableEnd};
+use crate::session::{Sent, Session, Want};
+use memwide_model::{MappingId, Reason};
+use memwide_proto::{limits, v1};
+use prost::Message;
+use std::sync::Arc;
+
+/// What a job needs and gives back.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) session: Box<Session>,
+    pub(super) sent: Sent,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Hand it on.
+    Decoded(Box<v1::DecodedBatch>),
+    /// Tables that a collector must be asked for first.
+    Waits(Vec<Want>),
+}
+
+/// Decodes a batch. With `patient`, tables that are nowhere in this process are answered instead of a block.
+pub(super) fn decode(
+    work: &mut Work,
+    batch: &v1::Batch,
+    tables: &Tables,
+    patient: bool,
+) -> Outcome {
+    let started = memwide_service::clock::instant();
+    let mut decoded = work.session.decode(batch, &work.sent);
+    // Tables found here let the batch use more of them (data addresses behind code): a second round settles that.
+    for _ in 0..2 {
+        let (found, rest) = find(&mut work.session, tables, &decoded.wants);
+        if !rest.is_empty() && patient {
+            return Outcome::Waits(rest);
+        }
+        if !found {
+            break;
+        }
+        decoded = work.session.decode(batch, &work.sent);
+    }
+    let mut block = decoded.batch;
+    let limit = limits::MESSAGE_BYTES_MAX - (64 << 10);
+    if block.encoded_len() > limit {
+        tracing::warn!(
+            batch = batch.number,
+            bytes = block.encoded_len(),
+            "decoded batch is too large; its samples are counted as undecodable"
+        );
+        block = poisoned(batch, &block.host);
+    }
+    work.sent.record(&block);
+    metrics::DECODE.observe(started.elapsed().as_secs_f64());
+    metrics::BATCHES.add(1);
+    let rows = block.accesses.as_ref().map_or(0, |accesses| accesses.rows);
+    metrics::SAMPLES.add(u64::from(rows));
+    Outcome::Decoded(Box::new(block))
+}
+
+/// Gives the session what this process has; the rest must be asked for.
+fn find(session: &mut Session, tables: &Tables, wants: &[Want]) -> (bool, Vec<Want>) {
+    let mut rest = Vec::new();
+    let mut found_any = false;
+    for want in wants {
+        // A path names another file on each host: such tables are not shared.
+        let shared = !want.identity.id.is_empty();
+        let found = shared.then(|| tables.find(want.mapping, kind_of(&want.identity)));
+        match found.flatten() {
+            Some((loaded, found)) => {
+                metrics::TABLES.add(
+                    match found {
+                        Found::Memory => TableEnd::Memory,
+                        Found::Disk => TableEnd::Disk,
+                    },
+                    1,
+                );
+                session.table_known(want.mapping, loaded);
+                found_any = true;
+            }
+            None => rest.push(want.clone()),
+        }
+    }
+    (found_any, rest)
+}
+
+fn kind_of(identity: &v1::MappingIdentity) -> Kind {
+    Kind::of_wire(identity.kind)
+}
+
+/// Takes a table a collector shipped.
+pub(super) fn take(
+    session: &mut Session,
+    tables: &Tables,
+    mapping: MappingId,
+    found: Option<&v1::MappingIdentity>,
+    bytes: &[u8],
+) {
+    match tables.decode(bytes) {
+        Ok(table) => {
+            metrics::TABLES.add(TableEnd::Shipped, 1);
+            let (mapping, loaded, shared) = session.table_arrived(mapping, table, found);
+            if shared {
+                tables.keep(mapping, &loaded, bytes);
+            }
+        }
+        Err(error) => {
+            metrics::TABLES.add(TableEnd::Refused, 1);
+            tracing::warn!(%mapping, %error, "a collector sent a broken symbol table");
+            session.table_unavailable(mapping, &error.to_string());
+        }
+    }
+}
+
+/// A batch whose samples are given up, so that it does not hold its source back for ever.
+pub(super) fn poisoned(batch: &v1::Batch, host: &str) -> v1::DecodedBatch {
+    metrics::POISONED.add(1);
+    let entry = |reason: Reason, records: u64| v1::LedgerEntry {
+        event_id: 0,
+        reason: u32::from(reason.code()),
+        records,
+        seconds: 0.0,
+    };
+    let counted: u64 = batch.counts.iter().map(|count| count.produced).sum();
+    let records = match (counted, &batch.samples) {
+        (0, Some(section)) => u64::from(section.records),
+        (counted, _) => counted,
+    };
+    v1::DecodedBatch {
+        number: batch.number,
+        closed_wall_ns: batch.closed_wall_ns,
+        host: host.to_owned(),
+        accesses: Some(v1::AccessBlock::default()),
+        ledger: vec![
+            entry(Reason::Produced, records),
+            entry(Reason::Batches, 1),
+            entry(Reason::Undecodable, records),
+        ],
+        ..v1::DecodedBatch::default()
+    }
+}
+
+/// Decoding broke: the state of the source is gone, and the samples of the batch are given up.
+#[derive(Debug)]
+pub(super) struct Broken;
+
+/// Runs a job on a worker.
+pub(super) async fn run<T: Send + 'static>(
+    mut work: Work,
+    workers: &Arc<tokio::sync::Semaphore>,
+    job: impl FnOnce(&mut Work) -> T + Send + 'static,
+) -> Result<(Work, T), Broken> {
+    let permit = Arc::clone(workers).acquire_owned().await;
+    let joined = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        let answer = job(&mut work);
+        (work, answer)
+    });
+    joined.await.map_err(|error| {
+        tracing::error!(%error, "decoding broke; the source starts again from its snapshot");
+        Broken
+    })
+}

@@ -1,0 +1,148 @@
+//! The process: `Ingest` for collectors on one side, `Accumulate` of aggregators on the other.
+//!
+//! ```text
+//! collector ─ hello ─▶ stream ─ open ─▶ aggregator     one task a source; the newest stream of a source wins
+//!           ◀ welcome ─       ◀ opened ─
+//!           ─ batch ──▶ wait for symbols, decode on a worker ─ decoded batch ─▶
+//!           ◀ ack, resume ─   ◀ committed, resume ─
+//! ```
+
+mod config;
+mod error;
+mod job;
+mod parcels;
+mod registry;
+mod stream;
+mod tables;
+mod upstream;
+
+pub use config::Config;
+pub use error::ServeError;
+
+use memwide_proto::{limits, v1};
+use memwide_service::CancellationToken;
+use memwide_service::run::{RunError, Spawner, Tasks};
+use registry::Registry;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use stream::Stream;
+use tables::Tables;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+use v1::ingest_server::{Ingest, IngestServer};
+
+/// Answers that may wait for a connection; small ones.
+const ANSWERS: usize = 64;
+
+/// Between the stop and the end: a batch that is being decoded is given up, its collector still has it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// HTTP/2 window of a stream, in bytes: one batch on its way and one behind it.
+const WINDOW_BYTES: u32 = 2 << 20;
+
+/// What all streams share.
+#[derive(Debug)]
+struct Shared {
+    config: Config,
+    registry: Arc<Registry>,
+    tables: Arc<Tables>,
+    workers: Arc<Semaphore>,
+}
+
+/// Serves `Ingest` on `listener` until `stop` is cancelled.
+///
+/// Aggregators may come later than this and go away meanwhile: collectors wait, nothing is lost.
+pub async fn serve(
+    config: Config,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    check(&config)?;
+    let folder = config.symbol_dir.clone();
+    let tables = Tables::new(&folder, config.symbol_bytes_max)
+        .map_err(|source| ServeError::SymbolDir { folder, source })?;
+    let shared = Arc::new(Shared {
+        registry: Registry::new(config.session_keep(), config.sessions_kept),
+        workers: Arc::new(Semaphore::new(config.decoders())),
+        tables: Arc::new(tables),
+        config,
+    });
+    let tasks = Tasks::new(stop.child_token());
+    let service = Service {
+        shared,
+        spawner: tasks.spawner(),
+    };
+    let server = IngestServer::new(service)
+        .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(limits::MESSAGE_BYTES_MAX);
+    let until = tasks.stop().clone();
+    tasks.spawn("gRPC", async move {
+        tonic::transport::Server::builder()
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES * 16)
+            .http2_keepalive_interval(Some(Duration::from_secs(20)))
+            .add_service(server)
+            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), until.cancelled_owned())
+            .await
+            .map_err(|failure| ServeError::Serve(failure).into())
+    });
+    match tasks.run(GRACE).await {
+        Err(RunError::Failed { task, source }) => match source.downcast::<ServeError>() {
+            Ok(failure) => Err(failure),
+            Err(source) => Err(RunError::Failed { task, source }.into()),
+        },
+        other => Ok(other?),
+    }
+}
+
+fn check(config: &Config) -> Result<(), ServeError> {
+    let wrong = |text: String| Err(ServeError::Config(text));
+    if config.partitions == 0 || config.partitions > 1024 {
+        return wrong(format!(
+            "partitions is {}, 1 to 1024 are possible",
+            config.partitions
+        ));
+    }
+    let of = config.aggregators.len();
+    if of == 0 || of > usize::from(config.partitions) {
+        let most = config.partitions;
+        return wrong(format!(
+            "{of} aggregators, 1 to {most} (partitions) are possible"
+        ));
+    }
+    for url in &config.aggregators {
+        if tonic::transport::Endpoint::from_shared(url.clone()).is_err() {
+            return wrong(format!(
+                "aggregator `{url}` is no URL; write http://host:port"
+            ));
+        }
+    }
+    Ok(())
+}
+
+struct Service {
+    shared: Arc<Shared>,
+    spawner: Spawner,
+}
+
+type Answer = Result<v1::DecoderMessage, Status>;
+
+#[tonic::async_trait]
+impl Ingest for Service {
+    type CollectStream = Pin<Box<dyn tokio_stream::Stream<Item = Answer> + Send>>;
+
+    async fn collect(
+        &self,
+        request: Request<Streaming<v1::CollectorMessage>>,
+    ) -> Result<Response<Self::CollectStream>, Status> {
+        let (out, answers) = mpsc::channel(ANSWERS);
+        let stream = Stream::new(Arc::clone(&self.shared), request.into_inner(), out);
+        let stop = self.spawner.stop().clone();
+        self.spawner
+            .spawn_visitor("collector stream", stream.run(stop));
+        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+    }
+}
