@@ -155,7 +155,7 @@ pub(crate) struct ImportArgs {
     pub(crate) host: Option<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Moment of the file's last sample, RFC 3339 [default: the file's clock data, else its modification time]
+    /// Moment of the file's first sample, RFC 3339 or Unix nanoseconds [default: the file's clock data, else so that it ends at its modification time]
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
     /// Import once more what was imported before
@@ -201,7 +201,14 @@ pub(crate) struct RecordArgs {
     pub(crate) command: Vec<String>,
 }
 
+/// What a reader of files can expect of files that are not whole.
+const ABOUT_FILES: &str = "Files that are not whole: of a file that is cut, or whose recorder was killed, all whole records are read and standard \
+                           error says where it ends (exit code 0). A file of which nothing can be read, or whose records break off in the \
+                           middle, is bad input (exit code 65). What is not shown (samples of guests, of unknown events, lost records) is \
+                           counted on standard error.";
+
 #[derive(Debug, Args)]
+#[command(after_help = ABOUT_FILES)]
 pub(crate) struct ScriptArgs {
     /// perf.data file
     #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
@@ -227,6 +234,7 @@ pub(crate) enum ScriptFormat {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = ABOUT_FILES)]
 pub(crate) struct ReportArgs {
     /// perf.data file
     #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
@@ -234,10 +242,10 @@ pub(crate) struct ReportArgs {
     /// Ask this server instead of reading a file
     #[arg(long, value_name = "URL", conflicts_with = "input")]
     pub(crate) server: Option<String>,
-    /// Keys: symbol, mem, dso, comm, pid, tid, cpu, node, symbol_daddr, dso_daddr, snoop, tlb, locked, blocked, dcacheline, local_weight, event, context
-    #[arg(short = 's', long, value_name = "K,K…", value_delimiter = ',', default_values_t = [String::from("symbol"), String::from("mem")])]
+    /// Keys: symbol, mem, dso, comm, pid, tid, cpu, node (of the CPU), symbol_daddr, dso_daddr, snoop, tlb, locked, blocked, dcacheline, local_weight, event, context; also op, level, outcome, locality, region [default: symbol,mem; of a server: symbol]
+    #[arg(short = 's', long, value_name = "K,K…", value_delimiter = ',')]
     pub(crate) sort: Vec<String>,
-    /// Estimator behind `overhead`: perf_weight, weight, samples, period [default: perf_weight where weights exist, else samples]
+    /// Estimator behind `overhead`: perf_weight (weight, 0 counted as 1), weight, samples, period [default: perf_weight where weights exist, else samples]
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
     #[command(flatten)]

@@ -6,6 +6,9 @@ mod client;
 mod command;
 mod failure;
 mod output;
+mod recording;
+mod report;
+mod script;
 mod up;
 
 use clap::Parser as _;

@@ -1,0 +1,59 @@
+//! `memwide report`: a perf.data file summed up, or what a server holds.
+
+use super::answer;
+use crate::cli::{Format, ReportArgs};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::recording::Recording;
+use crate::report::{Estimator, Filter, Key, Rows, question, table};
+use std::io;
+use std::ops::ControlFlow;
+
+pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let keys = Key::parse_all(&args.sort).map_err(Failure::usage)?;
+    let by = args.by.as_deref().map(estimator).transpose()?;
+    match &args.server {
+        Some(server) => of_server(args, server, keys, by),
+        None => of_file(args, keys, by),
+    }
+}
+
+fn estimator(name: &str) -> Result<Estimator, Failure> {
+    Estimator::parse(name).ok_or_else(|| {
+        let names: Vec<&str> = Estimator::ALL.iter().map(|known| known.name()).collect();
+        Failure::usage(anyhow::anyhow!("`{name}` is no estimator; --by takes {}", names.join(", ")))
+    })
+}
+
+fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(), Failure> {
+    if args.filter.since.is_some() || args.filter.until.is_some() {
+        let wrong = anyhow::anyhow!("--since and --until ask a server; a file is summed up whole");
+        return Err(Failure::usage(wrong));
+    }
+    let filter = Filter::parse(&args.filter.filters).map_err(Failure::usage)?;
+    let keys = if keys.is_empty() { vec![Key::Symbol, Key::Mem] } else { keys };
+    let recording = Recording::open(&args.input, &args.symbols)?;
+    let mut rows = Rows::new(keys, by, recording.events(), recording.features());
+    let left = recording.each(|sample| {
+        if filter.takes(sample) {
+            rows.add(sample);
+        }
+        ControlFlow::Continue(())
+    })?;
+    match table(&rows, &left, args.format, args.filter.limit).print(args.format) {
+        Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        printed => printed?,
+    }
+    if args.format == Format::Csv {
+        left.say(); // the others carry it with them
+    }
+    left.into_result()
+}
+
+fn of_server(args: &ReportArgs, server: &str, keys: Vec<Key>, by: Option<Estimator>) -> Result<(), Failure> {
+    let keys = if keys.is_empty() { vec![Key::Symbol] } else { keys };
+    let (path, mut params) = question(&keys, by).map_err(Failure::usage)?;
+    params.extend(answer::params(&args.filter)?);
+    let answer = answer::ask(&Client::new(server), path, &params)?;
+    Ok(answer.print(args.format)?)
+}

@@ -1,0 +1,181 @@
+//! Which samples of a file count: `KEY=VALUE`, the values of one key are alternatives, all keys must fit.
+
+use super::keys::short_name;
+use memwide_decoder::local::LocalSample;
+use memwide_model::{BuildId, Context, Level, Locality, Op, Snoop};
+
+macro_rules! fields {
+    ($($variant:ident = $name:literal, $allowed:expr;)+) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        enum Field { $($variant,)+ }
+
+        impl Field {
+            const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The only values there are; `None` for free text.
+            fn allowed(self) -> Option<Vec<&'static str>> {
+                match self { $(Self::$variant => $allowed,)+ }
+            }
+        }
+    };
+}
+
+macro_rules! names {
+    ($kind:ident) => {
+        Some($kind::ALL.iter().map(|value| value.name()).collect())
+    };
+}
+
+fields! {
+    Event = "event", None;
+    Comm = "comm", None;
+    Pid = "pid", None;
+    Tid = "tid", None;
+    Cpu = "cpu", None;
+    Function = "function", None;
+    Dso = "dso", None;
+    BuildId = "build_id", None;
+    Op = "op", names!(Op);
+    Level = "level", names!(Level);
+    Locality = "locality", names!(Locality);
+    Snoop = "snoop", names!(Snoop);
+    Context = "context", names!(Context);
+}
+
+/// A filter that a file cannot be asked for.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum FilterError {
+    /// No `=`.
+    #[error("filter `{filter}` is not KEY=VALUE, as locality=remote")]
+    NoValue { filter: String },
+    /// A key only servers know, or nobody.
+    #[error("a file cannot be filtered by `{key}`; there are {}", field_names())]
+    UnknownKey { key: String },
+    /// A value the key never has.
+    #[error("`{key}` is never `{value}`; it is one of {}", allowed.join(", "))]
+    UnknownValue {
+        key: &'static str,
+        value: String,
+        allowed: Vec<&'static str>,
+    },
+}
+
+fn field_names() -> String {
+    let names: Vec<&str> = Field::ALL.iter().map(|field| field.name()).collect();
+    names.join(", ")
+}
+
+/// All filters together.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filter {
+    fields: Vec<(Field, Vec<String>)>,
+}
+
+impl Filter {
+    /// From the command line.
+    pub(crate) fn parse(filters: &[String]) -> Result<Self, FilterError> {
+        let mut fields: Vec<(Field, Vec<String>)> = Vec::new();
+        for filter in filters {
+            let Some((key, value)) = filter.split_once('=') else {
+                return Err(FilterError::NoValue { filter: filter.clone() });
+            };
+            let key = if key == "symbol" { "function" } else { key };
+            let field = Field::ALL.iter().find(|field| field.name() == key);
+            let field = *field.ok_or_else(|| FilterError::UnknownKey { key: key.to_owned() })?;
+            let values = values(field, value)?;
+            match fields.iter_mut().find(|(known, _)| *known == field) {
+                Some((_, known)) => known.extend(values),
+                None => fields.push((field, values)),
+            }
+        }
+        Ok(Self { fields })
+    }
+
+    /// Whether a sample counts.
+    pub(crate) fn takes(&self, sample: &LocalSample<'_>) -> bool {
+        self.fields.iter().all(|(field, values)| values.iter().any(|value| fits(*field, value, sample)))
+    }
+}
+
+/// Values of a closed set also come as a list with commas.
+fn values(field: Field, value: &str) -> Result<Vec<String>, FilterError> {
+    let Some(allowed) = field.allowed() else {
+        return Ok(vec![value.to_owned()]);
+    };
+    let mut values = Vec::new();
+    for value in value.split(',').map(str::trim) {
+        if !allowed.contains(&value) {
+            return Err(FilterError::UnknownValue {
+                key: field.name(),
+                value: value.to_owned(),
+                allowed,
+            });
+        }
+        values.push(value.to_owned());
+    }
+    Ok(values)
+}
+
+fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
+    let number = |found: Option<u32>| value.parse().ok() == found && found.is_some();
+    let derived = &sample.derived;
+    match field {
+        Field::Event => sample.event.name == value,
+        Field::Comm => sample.comm == value,
+        Field::Pid => number(sample.pid()),
+        Field::Tid => number(sample.tid()),
+        Field::Cpu => number(sample.cpu()),
+        Field::Function => sample.code().symbol.as_deref() == Some(value),
+        Field::Dso => {
+            let dso = sample.code().dso;
+            dso == value || short_name(dso) == value
+        }
+        Field::BuildId => {
+            let wanted = BuildId::from_hex(value);
+            wanted.is_some_and(|wanted| sample.code().build_id == Some(wanted.as_bytes()))
+        }
+        Field::Op => derived.class.op.name() == value,
+        Field::Level => derived.class.level.name() == value,
+        Field::Locality => derived.locality.name() == value,
+        Field::Snoop => derived.class.snoop.name() == value,
+        Field::Context => derived.context.name() == value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(filters: &[&str]) -> Result<Filter, FilterError> {
+        let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
+        Filter::parse(&filters)
+    }
+
+    #[test]
+    fn values_of_one_key_are_alternatives() {
+        let filter = parse(&["level=RAM,L3", "comm=a,b", "level=L2"]).unwrap();
+        let texts = |values: &[&str]| values.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            filter.fields,
+            [(Field::Level, texts(&["RAM", "L3", "L2"])), (Field::Comm, texts(&["a,b"]))]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused_with_what_can() {
+        for (filter, part) in [
+            ("locality", "KEY=VALUE"),
+            ("host=a", "function"),
+            ("locality=far", "remote"),
+            ("level=L9", "any-cache"),
+        ] {
+            let wrong = parse(&[filter]).unwrap_err().to_string();
+            assert!(wrong.contains(part), "{wrong}");
+        }
+    }
+}

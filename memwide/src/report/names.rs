@@ -1,0 +1,115 @@
+//! Texts of keys, each with a number; looking one up allocates nothing.
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+use std::hash::{Hash as _, Hasher as _};
+
+/// Most different texts; what comes beyond shares the last number. Hostile files must not fill memory.
+const NAMES_MAX: usize = 1 << 24;
+
+#[derive(Debug)]
+struct Entry {
+    hash: u64,
+    place: [u64; 2],
+    level: char,
+    text: Box<str>,
+}
+
+/// Texts by number.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    entries: Vec<Entry>,
+    numbers: HashTable<u32>,
+}
+
+impl Names {
+    /// The number of a text.
+    pub(super) fn text(&mut self, text: &str) -> u64 {
+        self.placed(text, [0, 0], ' ')
+    }
+
+    /// The number of a text at a place: equal texts at different places are different. `level` is kept of the first.
+    pub(super) fn placed(&mut self, text: &str, place: [u64; 2], level: char) -> u64 {
+        let mut hasher = FxHasher::default();
+        place.hash(&mut hasher);
+        text.hash(&mut hasher);
+        let is_same = |entry: &Entry| entry.place == place && *entry.text == *text;
+        self.number(hasher.finish(), is_same, || Entry {
+            hash: 0,
+            place,
+            level,
+            text: text.into(),
+        })
+    }
+
+    /// The number of a place alone; text and level are kept of the first. Not to be mixed with the others in one instance.
+    pub(super) fn first(&mut self, place: [u64; 2], level: char, text: impl FnOnce() -> Box<str>) -> u64 {
+        let mut hasher = FxHasher::default();
+        place.hash(&mut hasher);
+        let is_same = |entry: &Entry| entry.place == place;
+        self.number(hasher.finish(), is_same, || Entry {
+            hash: 0,
+            place,
+            level,
+            text: text(),
+        })
+    }
+
+    fn number(&mut self, hash: u64, is_same: impl Fn(&Entry) -> bool, new: impl FnOnce() -> Entry) -> u64 {
+        let entries = &self.entries;
+        let same = |number: &u32| entries.get(*number as usize).is_some_and(&is_same);
+        if let Some(number) = self.numbers.find(hash, same) {
+            return u64::from(*number);
+        }
+        if self.entries.len() >= NAMES_MAX {
+            return NAMES_MAX as u64 - 1;
+        }
+        let number = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        self.entries.push(Entry { hash, ..new() });
+        let entries = &self.entries;
+        let hash_of = |number: &u32| entries.get(*number as usize).map_or(0, |entry| entry.hash);
+        self.numbers.insert_unique(hash, number, hash_of);
+        u64::from(number)
+    }
+
+    /// Text, place and level of a number.
+    pub(super) fn get(&self, number: u64) -> (&str, [u64; 2], char) {
+        let entry = usize::try_from(number).ok().and_then(|at| self.entries.get(at));
+        entry.map_or(("", [0, 0], ' '), |entry| (&entry.text, entry.place, entry.level))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_at_a_place_has_one_number() {
+        let mut names = Names::default();
+        let main = names.placed("main", [1, 2], '.');
+        assert_eq!(names.placed("main", [1, 2], 'k'), main);
+        assert_ne!(names.placed("main", [1, 3], '.'), main);
+        assert_ne!(names.placed("main2", [1, 2], '.'), main);
+        assert_eq!(names.get(main), ("main", [1, 2], '.'));
+        assert_eq!(names.get(99).0, "");
+    }
+
+    #[test]
+    fn a_place_keeps_its_first_text() {
+        let mut names = Names::default();
+        let one = names.first([7, 0], 'k', || "a".into());
+        assert_eq!(names.first([7, 0], '.', || "b".into()), one);
+        assert_ne!(names.first([8, 0], '.', || "a".into()), one);
+        assert_eq!(names.get(one), ("a", [7, 0], 'k'));
+    }
+
+    #[test]
+    fn thousands_of_texts_keep_their_numbers() {
+        let mut names = Names::default();
+        let numbers: Vec<u64> = (0..5000).map(|n| names.text(&format!("f{n}"))).collect();
+        for (n, number) in numbers.iter().enumerate() {
+            assert_eq!(names.get(*number).0, format!("f{n}"));
+            assert_eq!(names.text(&format!("f{n}")), *number);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Rows as a table, CSV or the JSON document of the design.
+
+use super::rows::{Measures, Ready, Rows, Weights};
+use crate::cli::Format;
+use crate::output::{Column, Table, grouped};
+use crate::recording::Leftovers;
+use serde_json::{Map, Value, json};
+
+/// What the intervals of one file rest on: the samples alone.
+const CI_BASIS: &str = "sampling_only";
+
+/// The answer in a format, at most `limit` rows of it.
+pub(crate) fn table(rows: &Rows, left: &Leftovers, format: Format, limit: Option<u32>) -> Table {
+    let mut ready = rows.ready();
+    let all = ready.len();
+    ready.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
+    match format {
+        Format::Table => for_people(rows, &ready, all, left),
+        Format::Csv => for_spreadsheets(rows, &ready),
+        Format::Json => Table {
+            json: Some(document(rows, &ready, left)),
+            ..Table::default()
+        },
+    }
+}
+
+/// A sum: whole as long as JSON can say it whole.
+fn sum(sum: u128) -> Value {
+    u64::try_from(sum).map_or_else(|_| json!(sum as f64), Value::from)
+}
+
+fn optional(is: bool, value: u128) -> Value {
+    if is { sum(value) } else { Value::Null }
+}
+
+fn document(rows: &Rows, ready: &[Ready], left: &Leftovers) -> Value {
+    let mut total = Measures::default();
+    let mut all = Weights {
+        any: false,
+        latencies: false,
+    };
+    let mut events = Vec::new();
+    for (event, measures) in rows.totals() {
+        let weights = rows.weights(event);
+        total.add_all(measures);
+        all.any |= weights.any;
+        all.latencies |= weights.latencies;
+        let mut one = Map::new();
+        one.insert("event".to_owned(), rows.event_name(event).into());
+        insert_measures(&mut one, measures, weights);
+        one.insert("overhead_by".to_owned(), rows.estimator(event).name().into());
+        events.push(Value::Object(one));
+    }
+    let mut totals = Map::new();
+    insert_measures(&mut totals, &total, all);
+    totals.insert("events".to_owned(), events.into());
+    let listed: Vec<Value> = ready.iter().map(|row| json_row(rows, row)).collect();
+    json!({"total": totals, "completeness": completeness(left), "rows": listed})
+}
+
+fn insert_measures(into: &mut Map<String, Value>, measures: &Measures, weights: Weights) {
+    for (name, value) in [
+        ("samples", Value::from(measures.samples)),
+        ("weight", optional(weights.any, measures.weight)),
+        ("perf_weight", sum(measures.perf_weight)),
+        ("period", sum(measures.period)),
+        ("ins_lat", optional(weights.latencies, measures.ins_lat)),
+        ("retire_lat", optional(weights.latencies, measures.retire_lat)),
+    ] {
+        into.insert(name.to_owned(), value);
+    }
+}
+
+fn json_row(rows: &Rows, row: &Ready) -> Value {
+    let mut out = Map::new();
+    out.insert("event".to_owned(), rows.event_name(row.event).into());
+    for (key, shown) in rows.keys().iter().zip(&row.keys) {
+        out.insert(key.name().to_owned(), shown.value.clone());
+        if key.has_mode() {
+            out.insert(format!("{}_mode", key.name()), shown.mode.to_string().into());
+        }
+    }
+    insert_measures(&mut out, &row.measures, rows.weights(row.event));
+    let (overhead, interval) = row.share.unzip();
+    out.insert("overhead".to_owned(), overhead.into());
+    let interval = interval.flatten();
+    out.insert("ci95".to_owned(), interval.map_or(Value::Null, |interval| json!(interval)));
+    let basis = if interval.is_some() { CI_BASIS } else { "none" };
+    out.insert("ci_basis".to_owned(), basis.into());
+    Value::Object(out)
+}
+
+fn completeness(left: &Leftovers) -> Value {
+    json!({
+        "samples": left.samples,
+        "guest_samples": left.guests,
+        "unknown_event": left.skipped.unknown_event,
+        "unknown_layout": left.skipped.unknown_layout,
+        "malformed": left.skipped.malformed,
+        "lost": left.lost,
+        "lost_samples": left.lost_samples,
+        "undecoded_trace": left.aux,
+        "early_flushes": left.early_flushes,
+        "unfinished": left.unfinished,
+        "cut_at": left.cut.map(|cut| cut.at),
+        "notes": left.lines(),
+    })
+}
+
+fn for_people(rows: &Rows, ready: &[Ready], all: usize, left: &Leftovers) -> Table {
+    let totals: Vec<_> = rows.totals().collect();
+    let (several, weighted) = (totals.len() > 1, totals.iter().any(|(event, _)| rows.weights(*event).any));
+    let mut columns = Vec::new();
+    if several {
+        columns.push(Column::new("event", ""));
+    }
+    columns.extend([Column::new("overhead", "ratio"), Column::new("samples", "samples")]);
+    if weighted {
+        columns.push(Column::new("perf_weight", "cycles"));
+    }
+    columns.extend(rows.keys().iter().map(|key| Column::new(key.name(), "")));
+    let cells = ready.iter().map(|row| {
+        let mut cells = Vec::with_capacity(columns.len());
+        if several {
+            cells.push(rows.event_name(row.event).into());
+        }
+        cells.push(row.share.map(|(overhead, _)| overhead).into());
+        cells.push(row.measures.samples.into());
+        if weighted {
+            cells.push(sum(row.measures.perf_weight));
+        }
+        cells.extend(rows.keys().iter().zip(&row.keys).map(|(key, shown)| match &shown.value {
+            Value::String(text) if key.has_mode() => format!("[{}] {text}", shown.mode).into(),
+            Value::Number(number) => number.to_string().into(), // a name, not a quantity
+            value => value.clone(),
+        }));
+        cells
+    });
+    let rows_shown: Vec<Vec<Value>> = cells.collect();
+    let mut notes: Vec<String> = totals.iter().map(|(event, total)| about(rows, *event, total)).collect();
+    if all > ready.len() {
+        notes.push(format!("{} of {} rows shown", grouped(ready.len() as u64), grouped(all as u64)));
+    }
+    notes.extend(left.lines());
+    Table {
+        columns,
+        rows: rows_shown,
+        notes,
+        json: None,
+    }
+}
+
+fn about(rows: &Rows, event: usize, total: &Measures) -> String {
+    let mut text = format!("{}: {} samples", rows.event_name(event), grouped(total.samples));
+    if rows.weights(event).any {
+        text.push_str(&format!(", total weight {}", total.perf_weight));
+    }
+    text.push_str(&format!("; overhead is the share of {}", rows.estimator(event).name()));
+    text
+}
+
+fn for_spreadsheets(rows: &Rows, ready: &[Ready]) -> Table {
+    let mut columns = vec![Column::new("event", "")];
+    for key in rows.keys() {
+        columns.push(Column::new(key.name(), ""));
+        if key.has_mode() {
+            columns.push(Column::new(format!("{}_mode", key.name()), ""));
+        }
+    }
+    for (name, unit) in [
+        ("samples", "samples"),
+        ("weight", "cycles"),
+        ("perf_weight", "cycles"),
+        ("period", "events"),
+        ("ins_lat", "cycles"),
+        ("retire_lat", "cycles"),
+        ("overhead", "ratio"),
+        ("ci95_low", "ratio"),
+        ("ci95_high", "ratio"),
+        ("ci_basis", ""),
+    ] {
+        columns.push(Column::new(name, unit));
+    }
+    let cells = ready.iter().map(|row| {
+        let document = json_row(rows, row);
+        let cell = |column: &Column| match column.name.as_str() {
+            "ci95_low" => document["ci95"][0].clone(),
+            "ci95_high" => document["ci95"][1].clone(),
+            name => document[name].clone(),
+        };
+        columns.iter().map(cell).collect()
+    });
+    Table {
+        rows: cells.collect(),
+        columns,
+        ..Table::default()
+    }
+}

@@ -1,0 +1,256 @@
+//! Rows: sums of the samples with equal keys, apart for each event. Nothing is allocated for a sample whose row exists.
+
+use super::Estimator;
+use super::interval::{Sums, share};
+use super::keys::{Key, Reader, Shown, data_src};
+use hashbrown::HashTable;
+use memwide_decoder::local::LocalSample;
+use memwide_model::DataSrc;
+use memwide_perf_abi::file::{EventTable, Features};
+use memwide_perf_abi::sample;
+use rustc_hash::FxHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::Arc;
+
+/// What is summed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Measures {
+    /// Samples.
+    pub(super) samples: u64,
+    /// Σ weight, in the unit of the PMU.
+    pub(super) weight: u128,
+    /// Σ weight, 0 counted as 1.
+    pub(super) perf_weight: u128,
+    /// Σ period, in events.
+    pub(super) period: u128,
+    /// Σ instruction latency, in cycles.
+    pub(super) ins_lat: u128,
+    /// Σ retire latency, in cycles.
+    pub(super) retire_lat: u128,
+}
+
+impl Measures {
+    fn add(&mut self, sample: &LocalSample<'_>) {
+        let weight = sample.weight().unwrap_or_default();
+        self.samples += 1;
+        self.weight += u128::from(weight.weight);
+        self.perf_weight += u128::from(weight.weight.max(1));
+        self.period += u128::from(sample.period);
+        self.ins_lat += u128::from(weight.ins_lat);
+        self.retire_lat += u128::from(weight.retire_lat);
+    }
+
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.weight += other.weight;
+        self.perf_weight += other.perf_weight;
+        self.period += other.period;
+        self.ins_lat += other.ins_lat;
+        self.retire_lat += other.retire_lat;
+    }
+}
+
+/// What is known of an event's weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Weights {
+    /// It records weights.
+    pub(super) any: bool,
+    /// It records instruction and retire latency beside them.
+    pub(super) latencies: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    measures: Measures,
+    sums: Sums,
+}
+
+#[derive(Debug)]
+struct Row {
+    hash: u64,
+    event: usize,
+    /// `data_src` of the first sample.
+    first: DataSrc,
+    measures: Measures,
+    sums: Sums,
+}
+
+/// One row, ready to be shown.
+#[derive(Debug)]
+pub(super) struct Ready {
+    /// Index of the event.
+    pub(super) event: usize,
+    /// One for each key.
+    pub(super) keys: Vec<Shown>,
+    pub(super) measures: Measures,
+    /// Share within the event and its interval; `None` if the event has nothing to share.
+    pub(super) share: Option<(f64, Option<[f64; 2]>)>,
+}
+
+/// The sums of a file.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    keys: Vec<Key>,
+    events: Arc<EventTable>,
+    /// What `overhead` rests on, for each event.
+    by: Vec<Estimator>,
+    reader: Reader,
+    /// Numbers of the keys, row after row.
+    numbers: Vec<u64>,
+    rows: Vec<Row>,
+    index: HashTable<usize>,
+    totals: Vec<Total>,
+    /// Numbers of the sample at hand.
+    current: Vec<u64>,
+}
+
+impl Rows {
+    /// For a file with these events and features. Without an estimator each event gets perf's: weight where there is one,
+    /// else the number of samples.
+    pub(crate) fn new(
+        keys: Vec<Key>,
+        by: Option<Estimator>,
+        events: &Arc<EventTable>,
+        features: &Features,
+    ) -> Self {
+        let count = events.events().len();
+        let by = (0..count).map(|event| by.unwrap_or_else(|| default_estimator(weights(events, event))));
+        Self {
+            by: by.collect(),
+            reader: Reader::new(features),
+            numbers: Vec::new(),
+            rows: Vec::new(),
+            index: HashTable::new(),
+            totals: vec![Total::default(); count],
+            current: Vec::with_capacity(keys.len()),
+            events: Arc::clone(events),
+            keys,
+        }
+    }
+
+    /// Adds a sample to its row.
+    pub(crate) fn add(&mut self, sample: &LocalSample<'_>) {
+        let event = sample.event_index;
+        let (Some(by), Some(total)) = (self.by.get(event), self.totals.get_mut(event)) else {
+            return;
+        };
+        let value = value(*by, sample);
+        total.measures.add(sample);
+        total.sums.add(value);
+        self.current.clear();
+        for key in &self.keys {
+            self.current.push(self.reader.read(*key, sample));
+        }
+        let at = self.row(event, data_src(sample));
+        if let Some(row) = self.rows.get_mut(at) {
+            row.measures.add(sample);
+            row.sums.add(value);
+        }
+    }
+
+    /// The row of the numbers at hand.
+    fn row(&mut self, event: usize, first: DataSrc) -> usize {
+        let mut hasher = FxHasher::default();
+        event.hash(&mut hasher);
+        self.current.hash(&mut hasher);
+        let hash = hasher.finish();
+        let (rows, numbers, current) = (&self.rows, &self.numbers, &self.current);
+        let width = current.len();
+        let is_same = |at: &usize| {
+            rows.get(*at).is_some_and(|row| row.event == event)
+                && numbers.get(at * width..(at + 1) * width) == Some(current)
+        };
+        if let Some(at) = self.index.find(hash, is_same) {
+            return *at;
+        }
+        let at = self.rows.len();
+        self.rows.push(Row {
+            hash,
+            event,
+            first,
+            measures: Measures::default(),
+            sums: Sums::default(),
+        });
+        self.numbers.extend_from_slice(&self.current);
+        let rows = &self.rows;
+        self.index.insert_unique(hash, at, |at| rows.get(*at).map_or(0, |row| row.hash));
+        at
+    }
+
+    /// The keys.
+    pub(super) fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// Name of an event.
+    pub(super) fn event_name(&self, event: usize) -> &str {
+        self.events.get(event).map_or("", |event| &event.name)
+    }
+
+    /// What an event's weights are.
+    pub(super) fn weights(&self, event: usize) -> Weights {
+        weights(&self.events, event)
+    }
+
+    /// What `overhead` of an event rests on.
+    pub(super) fn estimator(&self, event: usize) -> Estimator {
+        self.by.get(event).copied().unwrap_or(Estimator::Samples)
+    }
+
+    /// Sums of each event that has samples.
+    pub(super) fn totals(&self) -> impl Iterator<Item = (usize, &Measures)> {
+        let totals = self.totals.iter().enumerate();
+        totals.map(|(event, total)| (event, &total.measures)).filter(|(_, total)| total.samples > 0)
+    }
+
+    /// All rows: by event, the largest share first, equal ones by their texts.
+    pub(super) fn ready(&self) -> Vec<Ready> {
+        let width = self.keys.len();
+        let mut ready: Vec<Ready> = Vec::with_capacity(self.rows.len());
+        for (at, row) in self.rows.iter().enumerate() {
+            let numbers = self.numbers.get(at * width..(at + 1) * width).unwrap_or_default();
+            let event = self.event_name(row.event);
+            let keys = self.keys.iter().zip(numbers);
+            let whole = self.totals.get(row.event).map_or_else(Sums::default, |total| total.sums);
+            ready.push(Ready {
+                event: row.event,
+                keys: keys.map(|(key, number)| self.reader.show(*key, *number, row.first, event)).collect(),
+                measures: row.measures,
+                share: share(row.sums, whole),
+            });
+        }
+        let part = |row: &Ready| row.share.map_or(0.0, |(part, _)| part);
+        ready.sort_by(|one, other| {
+            let by_share = part(other).total_cmp(&part(one));
+            let by_event = one.event.cmp(&other.event);
+            by_event.then(by_share).then_with(|| texts(one).cmp(texts(other)))
+        });
+        ready
+    }
+}
+
+fn texts(row: &Ready) -> impl Iterator<Item = (Option<u64>, &str)> {
+    row.keys.iter().map(|shown| (shown.value.as_u64(), shown.value.as_str().unwrap_or_default()))
+}
+
+fn weights(events: &EventTable, event: usize) -> Weights {
+    let kind = events.get(event).map_or(0, |event| event.attr.sample_type);
+    Weights {
+        any: kind & (sample::WEIGHT | sample::WEIGHT_STRUCT) != 0,
+        latencies: kind & sample::WEIGHT_STRUCT != 0,
+    }
+}
+
+fn default_estimator(weights: Weights) -> Estimator {
+    if weights.any { Estimator::PerfWeight } else { Estimator::Samples }
+}
+
+fn value(by: Estimator, sample: &LocalSample<'_>) -> f64 {
+    let weight = || sample.weight().map_or(0, |weight| weight.weight);
+    match by {
+        Estimator::Samples => 1.0,
+        Estimator::Weight => weight() as f64,
+        Estimator::PerfWeight => weight().max(1) as f64,
+        Estimator::Period => sample.period as f64,
+    }
+}

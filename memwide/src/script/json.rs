@@ -1,0 +1,205 @@
+//! A sample as one JSON object on a line: the fields in a fixed order, each only where the sample has it.
+
+use super::Line;
+use super::fields::Fields;
+use memwide_decoder::local::{LocalSample, Named};
+use memwide_model::DataSrc;
+use memwide_model::data_src::lock;
+use memwide_perf_abi::file::{EventTable, TracingData};
+use memwide_perf_abi::sample;
+
+/// Where nothing is mapped.
+const UNKNOWN: &str = "[unknown]";
+
+/// Writes samples as JSON.
+#[derive(Debug)]
+pub(crate) struct Json {
+    /// `"event":"name",` of each event.
+    events: Vec<String>,
+    fields: Vec<Option<Fields>>,
+}
+
+impl Json {
+    /// For the events of a file.
+    pub(crate) fn new(events: &EventTable, tracing: Option<&TracingData>) -> Self {
+        let event = |name: &str| {
+            let mut line = Line::default();
+            line.raw("\"event\":");
+            line.json(name);
+            line.raw(",");
+            String::from_utf8_lossy(line.bytes()).into_owned()
+        };
+        Self {
+            events: events.events().iter().map(|one| event(&one.name)).collect(),
+            fields: super::fields_of(events, tracing),
+        }
+    }
+
+    /// Appends a sample and the end of its line.
+    pub(crate) fn write(&self, line: &mut Line, sample: &LocalSample<'_>) {
+        line.raw("{");
+        self.write_who(line, sample);
+        write_code(line, &sample.code(), sample.ip());
+        write_data(line, sample);
+        write_measures(line, sample);
+        write_class(line, sample);
+        line.raw("\"context\":\"");
+        line.raw(sample.derived.context.name());
+        line.raw("\",");
+        write_chain(line, sample);
+        let fields = self.fields.get(sample.event_index).and_then(Option::as_ref);
+        if let Some((fields, raw)) = fields.zip(sample.view.raw()) {
+            line.raw("\"fields\":");
+            fields.write_json(line, raw);
+            line.raw(",");
+        }
+        line.replace_last("}\n");
+    }
+
+    fn write_who(&self, line: &mut Line, sample: &LocalSample<'_>) {
+        decimal(line, "\"time_ns\":", sample.time_ns());
+        line.raw(self.events.get(sample.event_index).map_or("", String::as_str));
+        decimal(line, "\"cpu\":", sample.cpu().map(u64::from));
+        // Of a task that was gone both are -1.
+        for (key, id) in [("\"pid\":", sample.pid()), ("\"tid\":", sample.tid())] {
+            if let Some(id) = id {
+                line.raw(key);
+                line.signed(id.cast_signed().into());
+                line.raw(",");
+            }
+        }
+        if sample.tid().is_some() {
+            text(line, "\"comm\":", sample.comm);
+        }
+    }
+}
+
+fn decimal(line: &mut Line, key: &str, number: Option<u64>) {
+    if let Some(number) = number {
+        line.raw(key);
+        line.decimal(number);
+        line.raw(",");
+    }
+}
+
+fn hex(line: &mut Line, key: &str, number: Option<u64>) {
+    if let Some(number) = number {
+        line.raw(key);
+        line.raw("\"");
+        line.hex(number);
+        line.raw("\",");
+    }
+}
+
+fn text(line: &mut Line, key: &str, value: &str) {
+    line.raw(key);
+    line.json(value);
+    line.raw(",");
+}
+
+fn write_code(line: &mut Line, code: &Named<'_>, ip: Option<u64>) {
+    if ip.is_none() {
+        return;
+    }
+    hex(line, "\"ip\":", ip);
+    if let Some(symbol) = &code.symbol {
+        text(line, "\"symbol\":", symbol);
+        decimal(line, "\"symbol_offset\":", Some(code.symbol_offset));
+    }
+    if code.dso != UNKNOWN {
+        text(line, "\"dso\":", code.dso);
+    }
+    if let Some(id) = code.build_id {
+        line.raw("\"build_id\":\"");
+        line.hex_bytes(id);
+        line.raw("\",");
+    }
+}
+
+fn write_data(line: &mut Line, sample: &LocalSample<'_>) {
+    let Some(addr) = sample.addr() else {
+        return;
+    };
+    hex(line, "\"addr\":", Some(addr));
+    if addr == 0 {
+        return; // the event had none
+    }
+    let data = sample.data();
+    if let Some(symbol) = &data.symbol {
+        text(line, "\"data_symbol\":", symbol);
+    }
+    if data.dso != UNKNOWN {
+        text(line, "\"data_dso\":", data.dso);
+    }
+    name(line, "\"region\":\"", sample.derived.region.name());
+}
+
+fn write_measures(line: &mut Line, sample: &LocalSample<'_>) {
+    hex(line, "\"phys_addr\":", sample.view.phys_addr());
+    decimal(line, "\"page_size\":", sample.view.data_page_size());
+    if let Some(weight) = sample.weight() {
+        decimal(line, "\"weight\":", Some(weight.weight));
+        if sample.event.attr.samples(sample::WEIGHT_STRUCT) {
+            decimal(line, "\"ins_lat\":", Some(weight.ins_lat.into()));
+            decimal(line, "\"retire_lat\":", Some(weight.retire_lat.into()));
+        }
+    }
+    decimal(line, "\"period\":", Some(sample.period));
+}
+
+fn name(line: &mut Line, key: &str, name: &str) {
+    line.raw(key);
+    line.raw(name);
+    line.raw("\",");
+}
+
+fn write_class(line: &mut Line, sample: &LocalSample<'_>) {
+    let word = sample.data_src();
+    let class = &sample.derived.class;
+    if let Some(DataSrc(word)) = word {
+        hex(line, "\"data_src\":", Some(word));
+        name(line, "\"op\":\"", class.op.name());
+        name(line, "\"level\":\"", class.level.name());
+        name(line, "\"outcome\":\"", class.outcome.name());
+        name(line, "\"hw_locality\":\"", class.hw_locality.name());
+    }
+    if sample.view.phys_addr().is_some() {
+        name(line, "\"page_locality\":\"", sample.derived.page_locality.name());
+    }
+    if let Some(word) = word {
+        name(line, "\"snoop\":\"", class.snoop.name());
+        name(line, "\"tlb\":\"", class.tlb.name());
+        name(line, "\"lock\":\"", locked(word));
+        name(line, "\"blocked\":\"", class.blocked.name());
+    }
+}
+
+fn locked(word: DataSrc) -> &'static str {
+    match word.lock() {
+        bits if bits & lock::LOCKED != 0 => "yes",
+        bits if bits & lock::NA != 0 => "unknown",
+        _ => "no",
+    }
+}
+
+fn write_chain(line: &mut Line, sample: &LocalSample<'_>) {
+    if sample.view.callchain().is_none() {
+        return;
+    }
+    line.raw("\"callchain\":[");
+    for (at, frame) in sample.callchain().enumerate() {
+        line.raw(if at == 0 { "{\"ip\":\"" } else { ",{\"ip\":\"" });
+        line.hex(frame.ip);
+        line.raw("\"");
+        if let Some(symbol) = &frame.named.symbol {
+            line.raw(",\"symbol\":");
+            line.json(symbol);
+        }
+        if frame.named.dso != UNKNOWN {
+            line.raw(",\"dso\":");
+            line.json(frame.named.dso);
+        }
+        line.raw("}");
+    }
+    line.raw("],");
+}
