@@ -10,6 +10,7 @@ use memwide_store::rows::{FACTS, Ledger1m, LedgerRow, Samples, TableRows, TierOr
 use prost::Message as _;
 
 use super::reader::Stored;
+use super::vocabulary::Vocabulary;
 use crate::encode;
 use crate::error::Cause;
 
@@ -75,6 +76,7 @@ pub(super) fn inserts(
     record: &v1::BlockRecord,
     messages: &[Stored],
     refused: &[u64],
+    vocabulary: &Vocabulary,
 ) -> (Vec<Insert>, Vec<Poison>) {
     let partition = u16::try_from(record.partition).unwrap_or(u16::MAX);
     let ingested = u32::try_from(record.created_wall_s).unwrap_or(u32::MAX);
@@ -90,7 +92,7 @@ pub(super) fn inserts(
         .iter()
         .filter(|message| !refused.contains(&message.sequence))
     {
-        let (table, day, columns, part) = match read(message, &constants) {
+        let (table, day, columns, part) = match read(message, &constants, vocabulary) {
             Ok(read) => read,
             Err(why) => {
                 let (sequence, samples) = (message.sequence, samples_in(message));
@@ -146,6 +148,7 @@ fn rank(table: &str) -> usize {
 fn read(
     message: &Stored,
     constants: &[Constant],
+    vocabulary: &Vocabulary,
 ) -> Result<(String, u32, Vec<String>, Part), Cause> {
     let block = v1::RowBlock::decode(message.payload.clone())?;
     let plain = block
@@ -157,6 +160,9 @@ fn read(
     }
     let native = encode::native(&block)?;
     let view = walk(&native)?;
+    if let Some(unknown) = vocabulary.unknown(&block.table, &view) {
+        return Err(unknown.into());
+    }
     if view.rows != block.rows as usize {
         return Err(format!("{} rows, {} were promised", view.rows, block.rows).into());
     }

@@ -60,9 +60,12 @@ impl Target {
                 }
                 Err(failure) => failure,
             };
-            if failure.advice() == Advice::RefusedBlock {
+            if failure.advice() != Advice::Retry {
                 let sequences = self.find_poison(insert, &columns).await?;
-                if !sequences.is_empty() {
+                // Where the store takes none of many, it is not the rows that are to blame, unless it says so.
+                let some = sequences.len() < insert.parts.len();
+                let of_content = some || failure.advice() == Advice::RefusedBlock;
+                if of_content && !sequences.is_empty() {
                     return Ok(Ended::Poisoned {
                         sequences,
                         why: Chain(&failure).to_string(),
@@ -143,7 +146,7 @@ impl Target {
                 .await
             {
                 Ok(()) => {}
-                Err(failure) if failure.advice() != Advice::RefusedBlock => {
+                Err(failure) if failure.advice() == Advice::Retry => {
                     // Away again: nothing is known; the insert is tried again as a whole.
                     tracing::debug!(error = %Chain(&failure), "the search for a refused message broke off");
                     return Ok(Vec::new());

@@ -14,6 +14,7 @@ mod dead;
 mod insert;
 mod reader;
 mod record;
+mod vocabulary;
 mod worker;
 
 use std::time::Duration;

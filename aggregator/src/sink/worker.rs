@@ -1,5 +1,6 @@
 //! A partition's sink.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::kv;
@@ -16,6 +17,7 @@ use super::dead::{self, Letter};
 use super::insert::{Ended, Target};
 use super::reader::{Reader, Stored};
 use super::record::{self, Kept};
+use super::vocabulary::Vocabulary;
 use super::{Stoppable, TOKENS_KEPT};
 use crate::config::SinkConfig;
 use crate::error::{SinkError, StreamError};
@@ -36,6 +38,7 @@ pub(super) struct Worker {
     target: Target,
     stop: CancellationToken,
     reader: Reader,
+    vocabulary: Arc<Vocabulary>,
 }
 
 /// What stopped a step.
@@ -81,6 +84,7 @@ impl Worker {
             target,
             stop,
             reader,
+            vocabulary: Arc::default(),
         }
     }
 
@@ -104,6 +108,7 @@ impl Worker {
 
     /// Takes up what the record says and goes on from there.
     async fn from_the_record(&mut self) -> Step<()> {
+        go!(self.learn().await);
         let mut kept = go!(self
             .ask("block record", || record::read(
                 &self.records,
@@ -274,7 +279,12 @@ impl Worker {
         mut letters: Vec<Letter>,
     ) -> Step<Kept> {
         let mut refused: Vec<u64> = letters.iter().map(|letter| letter.sequence).collect();
-        let (inserts, poison) = self.unpack(&kept.record, messages, &refused).await;
+        let (mut inserts, mut poison) = self.unpack(&kept.record, messages, &refused).await;
+        if !poison.is_empty() {
+            // Unless the tables are newer than what is known of them.
+            go!(self.learn().await);
+            (inserts, poison) = self.unpack(&kept.record, messages, &refused).await;
+        }
         go!(self.bury(messages, &mut letters, poison).await);
         let mut facts = inserts;
         let mut at = 0;
@@ -324,6 +334,24 @@ impl Worker {
         Ok(Ok(kept))
     }
 
+    /// Asks the store for its codes.
+    async fn learn(&mut self) -> Step<()> {
+        let known = Mutex::new(Vocabulary::default());
+        let asked = self.target.until_done("codes", |store| {
+            let known = &known;
+            async move {
+                let loaded = Vocabulary::load(&store).await?;
+                *known.lock().unwrap_or_else(PoisonError::into_inner) = loaded;
+                Ok(())
+            }
+        });
+        if !asked.await {
+            return Ok(Err(Break::Stopped));
+        }
+        self.vocabulary = Arc::new(known.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Ok(Ok(()))
+    }
+
     async fn unpack(
         &self,
         record: &v1::BlockRecord,
@@ -331,8 +359,9 @@ impl Worker {
         refused: &[u64],
     ) -> (Vec<Insert>, Vec<Poison>) {
         let (record, messages, refused) = (record.clone(), messages.to_vec(), refused.to_vec());
-        let unpacked =
-            tokio::task::spawn_blocking(move || block::inserts(&record, &messages, &refused)).await;
+        let vocabulary = Arc::clone(&self.vocabulary);
+        let unpacking = move || block::inserts(&record, &messages, &refused, &vocabulary);
+        let unpacked = tokio::task::spawn_blocking(unpacking).await;
         match unpacked {
             Ok(unpacked) => unpacked,
             Err(ended) => match ended.try_into_panic() {

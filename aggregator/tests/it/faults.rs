@@ -251,6 +251,31 @@ async fn a_sink_that_dies_between_any_two_steps_loses_and_doubles_nothing() {
     aggregator.stop().await;
 }
 
+/// The same block, but for `stack_id`, which is an array now.
+fn mistyped(view: &memwide_store::native::BlockView<'_>) -> Vec<u8> {
+    fn put_varint(mut number: usize, out: &mut Vec<u8>) {
+        while number >= 0x80 {
+            out.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        out.push(number as u8);
+    }
+    let mut out = Vec::new();
+    put_varint(view.columns.len(), &mut out);
+    put_varint(view.rows, &mut out);
+    for column in &view.columns {
+        let array = column.name == "stack_id";
+        let kind = if array { "Array(UInt64)" } else { column.kind };
+        for text in [column.name, kind] {
+            put_varint(text.len(), &mut out);
+            out.extend_from_slice(text.as_bytes());
+        }
+        let empty = vec![0; 8 * view.rows];
+        out.extend_from_slice(if array { &empty } else { column.data });
+    }
+    out
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_the_store_refuses_go_to_the_dead_letters_and_the_rest_is_stored() {
     let Some((nats, engine)) = servers().await else {
@@ -287,15 +312,31 @@ async fn rows_the_store_refuses_go_to_the_dead_letters_and_the_rest_is_stored() 
         native_zstd: zstd::bulk::compress(&native, 1).unwrap().into(),
         ..samples.clone()
     };
-    // A level that the table has no name for, as from a newer aggregator; and something that is no block at all.
-    let at = native
-        .windows(5)
-        .position(|bytes| bytes == b"'RAM'")
-        .unwrap();
+    // A level that the table has no name for, as from a newer aggregator; a column of a type that cannot be converted;
+    // and something that is no block at all.
+    let view = memwide_store::native::walk(&native).unwrap();
+    let level = view
+        .columns
+        .iter()
+        .find(|column| column.name == "level")
+        .unwrap()
+        .data;
+    let codes = level.as_ptr().addr() - native.as_ptr().addr();
     let mut newer = native.clone();
-    newer[at + 1..at + 4].copy_from_slice(b"XXL");
-    let letters = [poison(newer, samples.rows), poison(vec![0xff; 40], 2)];
-    let refused = u64::from(samples.rows) + 2;
+    for code in &mut newer[codes..codes + level.len()] {
+        *code = if *code == 10 { 99 } else { *code };
+    }
+    let at = native
+        .windows(10)
+        .position(|bytes| bytes == b"'RAM' = 10")
+        .unwrap();
+    newer[at..at + 10].copy_from_slice(b"'XXL' = 99");
+    let letters = [
+        poison(newer, samples.rows),
+        poison(mistyped(&view), samples.rows),
+        poison(vec![0xff; 40], 2),
+    ];
+    let refused = 2 * u64::from(samples.rows) + 2;
     for letter in &letters {
         let sent = context
             .publish(subject::data(partition), letter.encode_to_vec().into())
@@ -318,7 +359,7 @@ async fn rows_the_store_refuses_go_to_the_dead_letters_and_the_rest_is_stored() 
         .get_stream(subject::DEAD_LETTER_STREAM)
         .await
         .unwrap();
-    assert_eq!(dead.info().await.unwrap().state.messages, 2);
+    assert_eq!(dead.info().await.unwrap().state.messages, 3);
     assert_eq!(
         engine
             .ask("SELECT name FROM system.tables WHERE name LIKE '%probe%'")

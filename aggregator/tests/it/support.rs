@@ -213,6 +213,8 @@ impl TestEngine {
 
 /// Both servers, or a loud skip.
 pub(crate) async fn servers() -> Option<(Nats, TestEngine)> {
+    // With `MEMWIDE_LOG=debug` a failing test tells its story. A second test of the process finds it done.
+    let _ = memwide_service::telemetry::init(&memwide_service::telemetry::Options::default());
     Some((Nats::start().await?, TestEngine::start().await?))
 }
 
