@@ -121,7 +121,7 @@ mod tests {
             request,
             total_bytes: whole.len() as u64,
             offset: from as u64,
-            data: whole[from..to].to_vec(),
+            data: whole[from..to].to_vec().into(),
             checksum: xxh3_64(whole),
             ..v1::SymbolChunk::default()
         }

@@ -97,7 +97,7 @@ mod tests {
             encoding: encoding.into(),
             raw_bytes: raw.len() as u64,
             records: 1,
-            data,
+            data: data.into(),
             checksum: xxh3_64(raw),
         }
     }
