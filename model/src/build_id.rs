@@ -27,7 +27,7 @@ impl BuildId {
     /// From hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
-        if digits.len() % 2 != 0 || digits.len() > 40 {
+        if !digits.len().is_multiple_of(2) || digits.len() > 40 {
             return None;
         }
         let mut bytes = Vec::with_capacity(20);
