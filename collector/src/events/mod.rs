@@ -10,6 +10,7 @@ mod spec;
 
 pub use open::OpenError;
 pub(crate) use open::{EventSet, OpenEvent, probe};
+pub(crate) use pmu::intel_load_latency;
 
 #[cfg(test)]
 pub(crate) use open::side_band_layout;

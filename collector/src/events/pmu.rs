@@ -203,10 +203,18 @@ fn load_latency_kind(pmu: &Pmu, machine: &Machine) -> LatencyKind {
         })?;
         line.split_once(':')?.1.trim().parse().ok()
     };
-    let cache = pmu.event_terms("mem-loads-aux").is_some()
-        || field("cpu family") == Some(6)
-            && field("model").is_some_and(|model| CACHE_LATENCY_MODELS.contains(&model));
-    if cache {
+    if pmu.event_terms("mem-loads-aux").is_some() {
+        return LatencyKind::Cache;
+    }
+    match (field("cpu family"), field("model")) {
+        (Some(6), Some(model)) => intel_load_latency(model),
+        _ => LatencyKind::Use,
+    }
+}
+
+/// What the weight of a load means on an Intel CPU of family 6.
+pub(crate) fn intel_load_latency(model: u32) -> LatencyKind {
+    if CACHE_LATENCY_MODELS.contains(&model) {
         LatencyKind::Cache
     } else {
         LatencyKind::Use

@@ -1,137 +1,163 @@
 //! A perf.data file as a host.
+//!
+//! The same file under the same host name is the same source with the same batches, so importing it again changes nothing.
+//! Records come in the order perf processes them and leave as they are, with two exceptions, both stated in the events'
+//! attrs or the records themselves: mappings whose build id stands in the file's header get it into the record, and
+//! records of events without time stamps get one, a nanosecond apart in perf's order.
 
+mod batches;
+mod error;
+mod events;
+mod facts;
+mod options;
+mod records;
+mod store;
+mod symbols;
+
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use memwide_model::Source;
+use memwide_model::{BootId, ContentHash, HostId, Source};
+use memwide_perf_abi::file::PerfFile;
 use memwide_service::CancellationToken;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// How a file becomes a host.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ImportOptions {
-    /// Name of the host in answers; default: the file's host name, else the file's name.
-    pub host: Option<String>,
-    /// Import again what was imported before: any value not used yet makes a new source.
-    pub again: Option<u64>,
-    /// Wall time of the first sample, nanoseconds since 1970; default: the file's clock data, else so that the last record
-    /// is at the file's modification time.
-    pub at_wall_ns: Option<u64>,
-    /// Folder under which the recorded paths are looked for, as perf's `--symfs`.
-    pub symfs: Option<PathBuf>,
-    /// A text of `/proc/kallsyms` of the recorded kernel.
-    pub kallsyms: Option<PathBuf>,
-}
+use crate::events::machine::Machine;
+use crate::uplink::{self, Observer, Origin, UplinkEvent};
+use batches::Outline;
+pub use error::ImportError;
+pub use options::{ImportOptions, ImportProgress, ImportSummary, ImportedEvent};
+use store::Replay;
+use symbols::FileSymbols;
 
-/// Samples of one event of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportedEvent {
-    /// As perf names it.
-    pub name: String,
-    /// Samples in the file.
-    pub samples: u64,
-}
-
-/// What an import did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportSummary {
-    /// What it is called in the store.
-    pub source: Source,
-    /// Host name in answers.
-    pub host: String,
-    /// By event, in the file's order.
-    pub events: Vec<ImportedEvent>,
-    /// Batches, all of them committed.
-    pub batches: u64,
-    /// Of these, how many the pipeline had before.
-    pub batches_known: u64,
-    /// Samples that could not be placed in any event; they are not sent.
-    pub skipped_samples: u64,
-    /// Samples the recorder lost, as the file says.
-    pub lost: u64,
-    /// Wall time of the first and last record, nanoseconds since 1970.
-    pub wall_ns: (u64, u64),
-}
-
-/// How far an import is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ImportProgress {
-    /// Batches committed.
-    pub acked: u64,
-    /// Batches in all.
-    pub batches: u64,
-}
-
-/// Why a file was not imported.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImportError {
-    /// The file cannot be opened or read.
-    #[error("cannot read {}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file is no perf.data file, or a broken one: bad input.
-    #[error("{} is not a whole perf.data file", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The batches could not be delivered.
-    #[error("cannot deliver {}", path.display())]
-    Uplink {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: crate::uplink::UplinkError,
-    },
-    /// Stopped before everything was committed; the same import goes on where it was.
-    #[error("stopped after {acked} of {batches} batches; the same command goes on from there")]
-    Stopped {
-        /// Batches committed.
-        acked: u64,
-        /// Batches in all.
-        batches: u64,
-    },
-}
-
-impl ImportError {
-    /// Whether the input is to blame (exit code 65), not the machine or the pipeline.
-    pub fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Malformed { .. })
-    }
-}
+/// Bytes hashed at once.
+const HASH_BYTES: usize = 1 << 20;
 
 /// A file ready to be sent.
 #[derive(Debug)]
 pub struct Import {
     path: PathBuf,
+    origin: Origin,
+    options: ImportOptions,
+    outline: Outline,
 }
 
 impl Import {
     /// Reads the file once: its events, counts, times, the number of batches.
-    pub fn open(path: &Path, _options: ImportOptions) -> Result<Self, ImportError> {
+    pub fn open(path: &Path, options: ImportOptions) -> Result<Self, ImportError> {
+        let content = hash(path)?;
+        let file = open(path)?;
+        let named = options.host.clone().or_else(|| file.features().hostname());
+        let stem = || {
+            path.file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+        };
+        let hostname = named
+            .filter(|name| !name.is_empty())
+            .or_else(stem)
+            .unwrap_or_else(|| "import".to_owned());
+        let outline = batches::outline(path, &options)?;
+        let epoch = ContentHash::of("import")
+            .bytes(&content)
+            .bytes(hostname.as_bytes())
+            .number(options.again.map_or(0, |again| again | 1 << 63));
+        let source = Source {
+            host: HostId(xxh3_128(format!("host {hostname}").as_bytes()).to_be_bytes()),
+            boot: BootId(content),
+            epoch: epoch.finish(),
+        };
         Ok(Self {
             path: path.to_owned(),
+            origin: Origin {
+                source,
+                hostname,
+                kind: "import",
+            },
+            options,
+            outline,
         })
+    }
+
+    /// What it is called in the store.
+    pub fn source(&self) -> Source {
+        self.origin.source
+    }
+
+    /// What will have been done when everything is committed.
+    pub fn summary(&self) -> ImportSummary {
+        ImportSummary {
+            source: self.origin.source,
+            host: self.origin.hostname.clone(),
+            events: self.outline.events.clone(),
+            batches: self.outline.batches,
+            batches_known: 0,
+            skipped_samples: self.outline.skipped_samples,
+            lost: self.outline.lost,
+            wall_ns: self.outline.wall_ns,
+        }
     }
 
     /// Sends it to the decoder at `endpoint` and waits until all of it is committed.
     pub async fn run(
         self,
-        _endpoint: &str,
-        _progress: impl Fn(ImportProgress) + Send + Sync + 'static,
-        _stop: CancellationToken,
+        endpoint: &str,
+        progress: impl Fn(ImportProgress) + Send + Sync + 'static,
+        stop: CancellationToken,
     ) -> Result<ImportSummary, ImportError> {
-        Err(ImportError::Unreadable {
+        let mut summary = self.summary();
+        let batches = summary.batches;
+        let symbols = Arc::new(FileSymbols::new(
+            &self.options,
+            &self.path,
+            Machine::default(),
+        ));
+        let store = Arc::new(Replay::new(
+            self.path.clone(),
+            self.origin,
+            self.options,
+            self.outline,
+        ));
+        let observer: Observer = Arc::new(move |event| {
+            if let UplinkEvent::Acked(acked) = event {
+                progress(ImportProgress { acked, batches });
+            }
+        });
+        let sent = uplink::run(endpoint, store.clone(), symbols, observer, stop).await;
+        sent.map_err(|source| ImportError::Uplink {
             path: self.path,
-            source: std::io::Error::other("not implemented"),
-        })
+            source,
+        })?;
+        let acked = store.acked();
+        if acked < batches {
+            return Err(ImportError::Stopped { acked, batches });
+        }
+        summary.batches_known = batches - store.sent();
+        Ok(summary)
     }
 }
+
+fn open(path: &Path) -> Result<PerfFile<BufReader<File>>, ImportError> {
+    let file = File::open(path).map_err(ImportError::unreadable(path))?;
+    PerfFile::open(BufReader::new(file)).map_err(ImportError::malformed(path))
+}
+
+/// Of the whole content.
+fn hash(path: &Path) -> Result<[u8; 16], ImportError> {
+    let mut file = File::open(path).map_err(ImportError::unreadable(path))?;
+    let mut hash = Xxh3::new();
+    let mut chunk = vec![0; HASH_BYTES];
+    loop {
+        let len = file
+            .read(&mut chunk)
+            .map_err(ImportError::unreadable(path))?;
+        if len == 0 {
+            return Ok(hash.digest128().to_be_bytes());
+        }
+        hash.update(chunk.get(..len).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests;

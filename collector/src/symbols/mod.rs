@@ -15,8 +15,9 @@ use memwide_proto::v1::{Capability, MappingIdentity, SymbolRequest};
 use crate::events::machine::Machine;
 use crate::metrics;
 use crate::uplink::{SymbolAnswer, SymbolProvider};
-pub(crate) use files::identity_of;
-pub(crate) use kernel::KernelTables;
+pub(crate) use files::{identity_of, read_bounded};
+use kernel::KernelTables;
+pub(crate) use kernel::relative;
 
 /// Bytes of answers kept, so that a second decoder does not cost a second extraction.
 const CACHE_BYTES: usize = 8 << 20;

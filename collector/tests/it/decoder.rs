@@ -1,5 +1,6 @@
 //! A decoder that only keeps what it gets: batches in order, once each, as an aggregator would.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,18 +19,20 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// How it behaves.
 #[derive(Debug, Clone)]
-pub struct Manners {
+pub(crate) struct Manners {
     /// Acks only every so many batches.
-    pub ack_every: u64,
+    pub(crate) ack_every: u64,
     /// Breaks each stream after so many batches.
-    pub break_after: Option<u64>,
+    pub(crate) break_after: Option<u64>,
     /// Forgets this many uncommitted batches when a stream breaks, as a killed pipeline does.
-    pub forgets: bool,
+    pub(crate) forgets: bool,
     /// Asks once to go back to the last ack after so many batches.
-    pub resume_after: Option<u64>,
-    pub credit: u64,
+    pub(crate) resume_after: Option<u64>,
+    pub(crate) credit: u64,
+    /// The last batch, acked whatever its number.
+    pub(crate) last: Option<u64>,
     /// Refuses every source.
-    pub refuse: Option<Refuse>,
+    pub(crate) refuse: Option<Refuse>,
 }
 
 impl Default for Manners {
@@ -40,41 +43,73 @@ impl Default for Manners {
             forgets: false,
             resume_after: None,
             credit: 32 << 20,
+            last: None,
             refuse: None,
         }
     }
 }
 
 #[derive(Debug, Default)]
-pub struct Got {
-    pub hellos: Vec<Hello>,
+pub(crate) struct Got {
+    pub(crate) hellos: Vec<Hello>,
     /// By epoch, applied in order.
-    pub batches: HashMap<u64, Vec<Batch>>,
-    pub history: Vec<Batch>,
-    pub symbols: Vec<SymbolChunk>,
+    pub(crate) batches: HashMap<u64, Vec<Batch>>,
+    pub(crate) history: Vec<Batch>,
+    pub(crate) symbols: Vec<SymbolChunk>,
     /// Numbers that came although they were applied before.
-    pub repeated: u64,
+    pub(crate) repeated: u64,
     committed: HashMap<u64, u64>,
     requests: Vec<SymbolRequest>,
     resumed: bool,
 }
 
+impl Got {
+    /// Answers to a batch that was just applied.
+    fn applied(
+        &mut self,
+        epoch: u64,
+        number: u64,
+        manners: &Manners,
+    ) -> Option<decoder_message::Message> {
+        if manners.resume_after == Some(number) && !self.resumed {
+            self.resumed = true;
+            let through = self.committed.get(&epoch).copied().unwrap_or(0);
+            let kept = usize::try_from(through).unwrap();
+            self.batches.entry(epoch).or_default().truncate(kept);
+            return Some(decoder_message::Message::Resume(Resume {
+                from: through + 1,
+            }));
+        }
+        if !number.is_multiple_of(manners.ack_every) && !manners.ends_with(number) {
+            return None;
+        }
+        self.committed.insert(epoch, number);
+        Some(decoder_message::Message::Ack(Ack { through: number }))
+    }
+}
+
+impl Manners {
+    fn ends_with(&self, number: u64) -> bool {
+        self.last == Some(number)
+    }
+}
+
 #[derive(Clone)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     got: Arc<Mutex<Got>>,
     manners: Arc<Mutex<Manners>>,
     stop: CancellationToken,
 }
 
-pub struct Running {
-    pub endpoint: String,
-    pub decoder: Decoder,
+pub(crate) struct Running {
+    pub(crate) endpoint: String,
+    pub(crate) decoder: Decoder,
     address: SocketAddr,
     stop: CancellationToken,
 }
 
 impl Running {
-    pub async fn start(manners: Manners) -> Self {
+    pub(crate) async fn start(manners: Manners) -> Self {
         let decoder = Decoder {
             got: Arc::default(),
             manners: Arc::new(Mutex::new(manners)),
@@ -108,27 +143,27 @@ impl Running {
     }
 
     /// Ends the server; what it got is kept.
-    pub async fn stop(self) -> (Decoder, SocketAddr) {
+    pub(crate) async fn stop(self) -> (Decoder, SocketAddr) {
         self.stop.cancel();
         tokio::time::sleep(Duration::from_millis(20)).await;
         (self.decoder, self.address)
     }
 
     /// Serves again at the same address.
-    pub async fn again((decoder, address): (Decoder, SocketAddr)) -> Self {
+    pub(crate) async fn again((decoder, address): (Decoder, SocketAddr)) -> Self {
         Self::serve(decoder, address).await
     }
 
-    pub fn got(&self) -> MutexGuard<'_, Got> {
+    pub(crate) fn got(&self) -> MutexGuard<'_, Got> {
         self.decoder.got.lock().unwrap()
     }
 
-    pub fn ask(&self, request: SymbolRequest) {
+    pub(crate) fn ask(&self, request: SymbolRequest) {
         self.got().requests.push(request);
     }
 
     /// Waits until `holds`, for at most a minute.
-    pub async fn until(&self, what: &str, holds: impl Fn(&Got) -> bool) {
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Got) -> bool) {
         for _ in 0..6_000 {
             if holds(&self.got()) {
                 return;
@@ -234,21 +269,12 @@ impl Decoder {
                 let number = batch.number;
                 let applied = got.batches.entry(*epoch).or_default();
                 let next = applied.len() as u64 + 1;
-                if number > next {
-                    answers.push(Out::Resume(Resume { from: next }));
-                } else if number < next {
-                    got.repeated += 1;
-                } else {
-                    applied.push(batch);
-                    if manners.resume_after == Some(number) && !got.resumed {
-                        got.resumed = true;
-                        let through = got.committed.get(epoch).copied().unwrap_or(0);
-                        let kept = usize::try_from(through).unwrap();
-                        got.batches.entry(*epoch).or_default().truncate(kept);
-                        answers.push(Out::Resume(Resume { from: through + 1 }));
-                    } else if number.is_multiple_of(manners.ack_every) {
-                        got.committed.insert(*epoch, number);
-                        answers.push(Out::Ack(Ack { through: number }));
+                match number.cmp(&next) {
+                    Ordering::Greater => answers.push(Out::Resume(Resume { from: next })),
+                    Ordering::Less => got.repeated += 1,
+                    Ordering::Equal => {
+                        applied.push(batch);
+                        answers.extend(got.applied(*epoch, number, manners));
                     }
                 }
             }
@@ -261,7 +287,7 @@ impl Decoder {
 }
 
 /// Unpacks a section and checks what it says of itself.
-pub fn unpack(section: &Section) -> Vec<u8> {
+pub(crate) fn unpack(section: &Section) -> Vec<u8> {
     let raw_bytes = usize::try_from(section.raw_bytes).unwrap();
     if raw_bytes == 0 {
         return Vec::new();

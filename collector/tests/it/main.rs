@@ -9,5 +9,6 @@
 )]
 
 mod decoder;
+mod import;
 mod live;
 mod uplink;

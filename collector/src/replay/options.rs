@@ -1,0 +1,62 @@
+//! What an import is told and tells.
+
+use std::path::PathBuf;
+
+use memwide_model::Source;
+
+/// How a file becomes a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// Name of the host in answers; default: the file's host name, else the file's name.
+    pub host: Option<String>,
+    /// Import again what was imported before: any value not used yet makes a new source.
+    pub again: Option<u64>,
+    /// Wall time of the first record, nanoseconds since 1970; default: the file's clock data, else so that the last record
+    /// is at the file's modification time.
+    pub at_wall_ns: Option<u64>,
+    /// Take what is whole of a file that ends too early. Without it such a file is refused.
+    pub allow_cut: bool,
+    /// Folder under which the recorded paths are looked for, as perf's `--symfs`.
+    pub symfs: Option<PathBuf>,
+    /// A text of `/proc/kallsyms` of the recorded kernel.
+    pub kallsyms: Option<PathBuf>,
+}
+
+/// Samples of one event of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedEvent {
+    /// As perf names it.
+    pub name: String,
+    /// Samples in the file.
+    pub samples: u64,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportSummary {
+    /// What it is called in the store.
+    pub source: Source,
+    /// Host name in answers.
+    pub host: String,
+    /// By event, in the file's order.
+    pub events: Vec<ImportedEvent>,
+    /// Batches, all of them committed.
+    pub batches: u64,
+    /// Of these, how many the pipeline had before.
+    pub batches_known: u64,
+    /// Samples that belong to no event of the file; they are not sent.
+    pub skipped_samples: u64,
+    /// Samples the recorder lost, as the file says.
+    pub lost: u64,
+    /// Wall time of the first and last record, nanoseconds since 1970.
+    pub wall_ns: (u64, u64),
+}
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImportProgress {
+    /// Batches committed.
+    pub acked: u64,
+    /// Batches in all.
+    pub batches: u64,
+}

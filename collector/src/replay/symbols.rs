@@ -1,0 +1,173 @@
+//! Symbols for a file, from where perf would look: the build id cache, the paths, kallsyms. Never from another file than
+//! the one that was mapped, as far as ids tell.
+
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use memwide_objects::{Kallsyms, Limits, SymbolTable};
+use memwide_proto::v1::mapping_identity::Kind;
+use memwide_proto::v1::{MappingIdentity, SymbolRequest};
+
+use super::{ImportOptions, open};
+use crate::events::machine::Machine;
+use crate::snapshot::open_regular;
+use crate::symbols::{LiveSymbols, identity_of, read_bounded, relative};
+use crate::uplink::{SymbolAnswer, SymbolProvider};
+
+/// Largest file read.
+const FILE_BYTES_MAX: u64 = 4 << 30;
+
+/// Where to look.
+#[derive(Debug)]
+pub(super) struct FileSymbols {
+    symfs: Option<PathBuf>,
+    kallsyms: Option<PathBuf>,
+    /// The file was recorded on this machine, or the caller says where its files are: paths alone are believed.
+    paths_are_ours: bool,
+    live: LiveSymbols,
+}
+
+impl FileSymbols {
+    pub(super) fn new(options: &ImportOptions, path: &Path, machine: Machine) -> Self {
+        let here = machine.proc_text("sys/kernel/hostname");
+        let recorded = open(path).ok().and_then(|file| file.features().hostname());
+        Self {
+            symfs: options.symfs.clone(),
+            kallsyms: options.kallsyms.clone(),
+            paths_are_ours: options.symfs.is_some() || here.is_some() && here == recorded,
+            live: LiveSymbols::new(machine, FILE_BYTES_MAX),
+        }
+    }
+
+    fn cache(id: &[u8]) -> Vec<PathBuf> {
+        let hex = hex(id);
+        let Some((head, tail)) = hex.split_at_checked(2) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        if let Some(home) = std::env::var_os("HOME") {
+            let entry = Path::new(&home)
+                .join(".debug/.build-id")
+                .join(head)
+                .join(tail);
+            found.extend([entry.join("elf"), entry]);
+        }
+        found
+    }
+
+    fn debug_file(asked: &MappingIdentity) -> Option<Vec<u8>> {
+        let hex = hex(&asked.id);
+        let (head, tail) = hex.split_at_checked(2)?;
+        let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
+        let bytes = read_bounded(open_regular(Path::new(&path))?, FILE_BYTES_MAX).ok()?;
+        (identity_of(&bytes, "").id == asked.id).then_some(bytes)
+    }
+
+    fn file(&self, asked: &MappingIdentity) -> Result<SymbolAnswer, String> {
+        let by_id = asked.kind() == Kind::BuildId && !asked.id.is_empty();
+        let mut paths = if by_id {
+            Self::cache(&asked.id)
+        } else {
+            Vec::new()
+        };
+        paths.push(match &self.symfs {
+            Some(root) => root.join(asked.path.trim_start_matches('/')),
+            None => PathBuf::from(&asked.path),
+        });
+        let mut why = format!("{} is not here", asked.path);
+        for file in paths.iter().filter_map(|path| open_regular(path)) {
+            let bytes = match read_bounded(file, FILE_BYTES_MAX) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    why = error;
+                    continue;
+                }
+            };
+            let identity = identity_of(&bytes, &asked.path);
+            if by_id && identity.id != asked.id {
+                "another file lies at the path now".clone_into(&mut why);
+                continue;
+            }
+            if !by_id && !self.paths_are_ours {
+                return Err(
+                    "recorded on another machine, and without a build id to check".to_owned(),
+                );
+            }
+            let debug = Self::debug_file(&identity);
+            let table = match &debug {
+                Some(debug) => SymbolTable::from_elf_with_debug(&bytes, debug, &Limits::default()),
+                None => SymbolTable::from_elf(&bytes, &Limits::default()),
+            };
+            let table = table.map_err(|error| error.to_string())?;
+            return Ok(SymbolAnswer {
+                identity,
+                table: table.encode(),
+            });
+        }
+        Err(why)
+    }
+
+    /// From a kallsyms text: the one given, the one in perf's cache, this machine's when it is the same kernel.
+    fn kernel(
+        &self,
+        request: &SymbolRequest,
+        asked: &MappingIdentity,
+    ) -> Result<SymbolAnswer, String> {
+        let text = self.kallsyms.as_deref().map(fs::read).transpose();
+        let text = text.map_err(|error| format!("the kallsyms file cannot be read: {error}"))?;
+        let text = text.or_else(|| {
+            let home = std::env::var_os("HOME")?;
+            let hex = hex(&asked.id);
+            let folder = Path::new(&home).join(".debug/[kernel.kallsyms]").join(hex);
+            let file = File::open(folder.join("kallsyms")).ok()?;
+            read_bounded(file, FILE_BYTES_MAX).ok()
+        });
+        let Some(text) = text else {
+            if asked.id.is_empty() && !self.paths_are_ours {
+                return Err(
+                    "recorded on another machine: give its kallsyms with --kallsyms".to_owned(),
+                );
+            }
+            return self.live.table(request);
+        };
+        let all = Kallsyms::parse(&text, &Limits::default()).map_err(|error| error.to_string())?;
+        let table = if asked.kind() == Kind::Kernel {
+            let base = all.text().map(|text| text.start);
+            base.map(|base| relative(all.kernel(), base))
+        } else {
+            let name = asked.path.trim_start_matches('[').trim_end_matches(']');
+            all.module(name)
+                .map(|module| relative(&module.table, request.start))
+        };
+        let table = table.ok_or_else(|| "the kallsyms text does not have it".to_owned())?;
+        Ok(SymbolAnswer {
+            identity: asked.clone(),
+            table: table.encode(),
+        })
+    }
+}
+
+/// As folders of the cache are called.
+fn hex(id: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in id {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+impl SymbolProvider for FileSymbols {
+    fn table(&self, request: &SymbolRequest) -> Result<SymbolAnswer, String> {
+        let asked = request.identity.clone().unwrap_or_default();
+        match asked.kind() {
+            Kind::BuildId | Kind::Content | Kind::Path => self.file(&asked),
+            Kind::Kernel | Kind::Module => self.kernel(request, &asked),
+            Kind::Vdso if !asked.id.is_empty() || self.paths_are_ours => self.live.table(request),
+            Kind::Vdso => Err("recorded on another machine: its vdso is not here".to_owned()),
+            Kind::Jit | Kind::Bpf | Kind::Unknown => {
+                Err("generated code has no file with symbols".to_owned())
+            }
+        }
+    }
+}

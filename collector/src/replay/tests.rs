@@ -1,0 +1,319 @@
+use super::*;
+use crate::uplink::BatchStore;
+use memwide_perf_abi::file::{BuildIdEntry, ClockData, EventSpec, Features, FileWriter};
+use memwide_perf_abi::{
+    Attr, AttrFlags, BuildId, Comm, Mmap, Record, Records, SampleFields, SampleId, SampleLayout,
+    SampleView, encode, kind, misc, sample,
+};
+use memwide_proto::v1::{Batch, Section};
+use std::io::Cursor;
+
+const FULL: u64 = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU;
+
+fn attr(sample_type: u64, sample_id_all: bool) -> Attr {
+    Attr {
+        size: 128,
+        sample_type,
+        sample_period: 7,
+        flags: AttrFlags::default().with_sample_id_all(sample_id_all),
+        ..Attr::default()
+    }
+}
+
+struct Made {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+/// A file with two events, mappings and `samples` samples, half of each event.
+fn made(samples: u64, sample_type: u64, features: &Features) -> Made {
+    let attr = attr(sample_type, true);
+    let layout = SampleLayout::new(&attr).unwrap();
+    let spec = |name: &str, id| EventSpec {
+        attr: attr.clone(),
+        name: name.to_owned(),
+        ids: vec![id],
+    };
+    let specs = [spec("cycles", 1), spec("cache-misses", 2)];
+    let mut writer = FileWriter::new(Cursor::new(Vec::new()), &specs).unwrap();
+    let mut records = Vec::new();
+    let id = SampleId {
+        pid: Some(5),
+        tid: Some(5),
+        time: Some(1_000),
+        id: Some(1),
+        stream_id: None,
+        cpu: Some(0),
+    };
+    let mut put = |record: &Record<'_>| {
+        encode::record(
+            &mut records,
+            record,
+            misc::USER,
+            Some((layout.trailer(), &id)),
+        )
+        .unwrap();
+    };
+    put(&Record::Comm(Comm {
+        pid: 5,
+        tid: 5,
+        comm: b"prog",
+        exec: true,
+    }));
+    put(&Record::Mmap(Mmap {
+        pid: 5,
+        tid: 5,
+        addr: 0x1000,
+        len: 0x1000,
+        pgoff: 0,
+        filename: b"/bin/prog",
+        data: false,
+    }));
+    for n in 0..samples {
+        let fields = SampleFields {
+            id: 1 + n % 2,
+            ip: 0x1000 + n % 64,
+            pid: 5,
+            tid: 5,
+            time: 2_000 + n * 10,
+            ..SampleFields::default()
+        };
+        encode::sample(&mut records, &fields, misc::USER, &layout).unwrap();
+    }
+    writer.write_records(&records).unwrap();
+    let bytes = writer.finish(features).unwrap().into_inner();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("perf.data");
+    std::fs::write(&path, bytes).unwrap();
+    Made { folder, path }
+}
+
+fn store(made: &Made, options: &ImportOptions) -> (Replay, ImportSummary) {
+    let import = Import::open(&made.path, options.clone()).unwrap();
+    let summary = import.summary();
+    (
+        Replay::new(
+            made.path.clone(),
+            import.origin,
+            options.clone(),
+            import.outline,
+        ),
+        summary,
+    )
+}
+
+fn batches(store: &Replay) -> Vec<Batch> {
+    let next = store.progress().borrow().next;
+    (1..next)
+        .map(|number| store.read(number).unwrap())
+        .collect()
+}
+
+fn unpack(section: Option<&Section>) -> Vec<u8> {
+    let section = section.unwrap();
+    let mut raw = Vec::new();
+    if section.raw_bytes > 0 {
+        let packed = zstd::bulk::decompress(&section.data, 64 << 20).unwrap();
+        let len = usize::try_from(section.raw_bytes).unwrap();
+        memwide_perf_abi::pack::unpack(&packed, len, &mut raw).unwrap();
+    }
+    raw
+}
+
+fn features(hostname: &str) -> Features {
+    let mut features = Features::default();
+    features.set_text(memwide_perf_abi::file::feature::HOSTNAME, hostname);
+    features
+}
+
+#[test]
+fn the_same_file_and_host_are_the_same_source_with_the_same_batches() {
+    let made = made(60_000, FULL, &features("box"));
+    let options = ImportOptions::default();
+    let (first, summary) = store(&made, &options);
+    let all = batches(&first);
+    assert!(all.len() > 2, "{} batches", all.len());
+    assert_eq!(
+        summary
+            .events
+            .iter()
+            .map(|event| event.samples)
+            .sum::<u64>(),
+        60_000
+    );
+    assert_eq!(summary.host, "box");
+    let (second, again) = store(&made, &options);
+    assert_eq!(again, summary);
+    assert_eq!(batches(&second), all);
+    // Any order of asking gives the same.
+    assert_eq!(second.read(2).unwrap(), all[1]);
+    assert_eq!(second.read(1).unwrap(), all[0]);
+    let source = |options: ImportOptions| Import::open(&made.path, options).unwrap().source();
+    let other = source(ImportOptions {
+        host: Some("other".to_owned()),
+        ..ImportOptions::default()
+    });
+    let more = source(ImportOptions {
+        again: Some(1),
+        ..ImportOptions::default()
+    });
+    assert!(other != summary.source && other.host != summary.source.host);
+    assert!(more != summary.source && more.host == summary.source.host);
+    drop(made.folder);
+}
+
+#[test]
+fn counts_are_the_samples_and_the_first_batch_describes_events_and_host() {
+    let made = made(50_000, FULL, &features("box"));
+    let (store, _) = store(&made, &ImportOptions::default());
+    let all = batches(&store);
+    assert_eq!(all[0].events.len(), 2);
+    assert_eq!(all[0].events[1].name, "cache-misses");
+    assert_eq!(all[0].facts.as_ref().unwrap().hostname, "box");
+    assert!(
+        all[1..]
+            .iter()
+            .all(|batch| batch.events.is_empty() && batch.facts.is_none())
+    );
+    let mut seen = [0_u64; 2];
+    for batch in &all {
+        let raw = unpack(batch.samples.as_ref());
+        let mut here = [0_u64; 2];
+        for record in Records::new(&raw) {
+            here[usize::try_from(record.unwrap().first_word().unwrap()).unwrap() - 1] += 1;
+        }
+        for count in &batch.counts {
+            assert_eq!(here[count.event as usize], count.produced);
+        }
+        seen[0] += here[0];
+        seen[1] += here[1];
+    }
+    assert_eq!(seen, [25_000, 25_000]);
+}
+
+#[test]
+fn times_come_from_clock_data_from_the_caller_or_from_the_file() {
+    let mut with_clock = features("box");
+    with_clock.set_clock_data(ClockData {
+        clockid: 1,
+        wall_clock_ns: 5_000_000_000_000_000_000 / 3,
+        clockid_time_ns: 2_000,
+    });
+    let file = made(10, FULL, &with_clock);
+    let wall = |file: &Made, options: &ImportOptions| store(file, options).1.wall_ns;
+    // Records are from 1,000 to 2,090 ns.
+    let base = 5_000_000_000_000_000_000 / 3;
+    assert_eq!(
+        wall(&file, &ImportOptions::default()),
+        (base - 1_000, base + 90)
+    );
+    let at = ImportOptions {
+        at_wall_ns: Some(77_000_000),
+        ..ImportOptions::default()
+    };
+    assert_eq!(wall(&file, &at), (77_000_000, 77_001_090));
+    let file = made(10, FULL, &features("box"));
+    let modified = std::fs::metadata(&file.path).unwrap().modified().unwrap();
+    let modified = modified
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_nanos();
+    let (first, last) = wall(&file, &ImportOptions::default());
+    assert_eq!((u128::from(last), last - first), (modified, 1_090));
+}
+
+#[test]
+fn mappings_get_the_build_id_the_header_knows() {
+    let mut with_ids = features("box");
+    with_ids.set_build_ids(&[BuildIdEntry {
+        pid: -1,
+        misc: misc::USER,
+        build_id: BuildId::from_slice(&[9; 20]).unwrap(),
+        filename: b"/bin/prog".to_vec(),
+    }]);
+    let made = made(4, FULL, &with_ids);
+    let (store, _) = store(&made, &ImportOptions::default());
+    let raw = unpack(store.read(1).unwrap().side_band.as_ref());
+    let maps: Vec<_> = Records::new(&raw)
+        .map(|record| record.unwrap())
+        .filter(|record| record.kind == kind::MMAP2)
+        .collect();
+    assert_eq!(maps.len(), 1);
+    let layout = SampleLayout::new(&attr(FULL, true)).unwrap();
+    assert_eq!(layout.trailer().parse(&maps[0]).unwrap().time, Some(1_000));
+    let Record::Mmap2(map) = Record::parse(maps[0]).unwrap() else {
+        panic!("no mapping");
+    };
+    assert_eq!(
+        (map.addr, map.prot, map.filename),
+        (0x1000, 5, &b"/bin/prog"[..])
+    );
+    assert_eq!(map.build_id().unwrap().as_bytes(), [9; 20]);
+}
+
+#[test]
+fn records_without_times_get_them_in_order() {
+    let made = made(
+        100,
+        sample::IDENTIFIER | sample::IP | sample::TID,
+        &features("box"),
+    );
+    let (store, summary) = store(&made, &ImportOptions::default());
+    let batch = store.read(1).unwrap();
+    let sent = Attr::parse(&batch.events[0].attr).unwrap();
+    assert!(sent.samples(sample::TIME) && sent.flags.sample_id_all());
+    let layout = SampleLayout::new(&sent).unwrap();
+    let raw = unpack(batch.samples.as_ref());
+    let times: Vec<u64> = Records::new(&raw)
+        .map(|record| {
+            let record = record.unwrap();
+            let view = SampleView::parse(record.body(), &layout).unwrap();
+            assert_eq!((view.pid(), view.ip().unwrap() & !63), (Some(5), 0x1000));
+            view.time().unwrap()
+        })
+        .collect();
+    assert_eq!(
+        times,
+        (3..103).collect::<Vec<_>>(),
+        "two records come before"
+    );
+    let raw = unpack(batch.side_band.as_ref());
+    let first = Records::new(&raw).next().unwrap().unwrap();
+    let id = layout.trailer().parse(&first).unwrap();
+    assert_eq!((id.time, id.pid, id.id), (Some(1), Some(5), Some(1)));
+    assert_eq!(summary.wall_ns.1 - summary.wall_ns.0, 101);
+}
+
+#[test]
+fn bad_input_is_named_and_is_the_inputs_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let open = || Import::open(&path, ImportOptions::default());
+    assert!(
+        !open().unwrap_err().is_bad_input(),
+        "a missing file is not bad input"
+    );
+    std::fs::write(&path, "").unwrap();
+    assert!(open().unwrap_err().is_bad_input());
+    std::fs::write(&path, [7; 4_000]).unwrap();
+    assert!(open().unwrap_err().is_bad_input());
+    let made = made(1_000, FULL, &features("box"));
+    let whole = std::fs::read(&made.path).unwrap();
+    for cut in (1..whole.len()).step_by(997) {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        // Either all records are there (only features are cut), or it is refused as bad input.
+        match open() {
+            Ok(import) => assert_eq!(import.summary().events[0].samples, 500, "cut at {cut}"),
+            Err(error) => assert!(error.is_bad_input(), "cut at {cut}: {error:?}"),
+        }
+    }
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let kept = Import::open(
+        &path,
+        ImportOptions {
+            allow_cut: true,
+            ..ImportOptions::default()
+        },
+    );
+    assert!(kept.unwrap().summary().events[0].samples > 100);
+}

@@ -1,0 +1,148 @@
+//! Files as hosts, over real gRPC.
+
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use memwide_collector::{Import, ImportError, ImportOptions};
+use memwide_perf_abi::file::{EventSpec, Features, FileWriter};
+use memwide_perf_abi::{Attr, SampleFields, SampleLayout, encode, misc, sample};
+use memwide_service::CancellationToken;
+
+use crate::decoder::{Manners, Running};
+
+/// A file with `samples` samples of one event.
+fn file(folder: &Path, samples: u64) -> PathBuf {
+    let attr = Attr {
+        size: 128,
+        sample_type: sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME,
+        sample_period: 1,
+        ..Attr::default()
+    };
+    let layout = SampleLayout::new(&attr).unwrap();
+    let spec = EventSpec {
+        attr,
+        name: "cycles".to_owned(),
+        ids: vec![3],
+    };
+    let mut writer = FileWriter::new(Cursor::new(Vec::new()), &[spec]).unwrap();
+    for n in 0..samples {
+        let fields = SampleFields {
+            id: 3,
+            ip: 0x1000 + n,
+            pid: 5,
+            tid: 5,
+            time: 10 * n + 10,
+            ..SampleFields::default()
+        };
+        let mut record = Vec::new();
+        encode::sample(&mut record, &fields, misc::USER, &layout).unwrap();
+        writer.write_records(&record).unwrap();
+    }
+    let path = folder.join("perf.data");
+    let bytes = writer.finish(&Features::default()).unwrap().into_inner();
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+async fn import(
+    path: &Path,
+    host: &str,
+    endpoint: &str,
+    stop: CancellationToken,
+) -> Result<memwide_collector::ImportSummary, ImportError> {
+    let options = ImportOptions {
+        host: Some(host.to_owned()),
+        ..ImportOptions::default()
+    };
+    let seen = Arc::new(Mutex::new(0));
+    let told = seen.clone();
+    let import = Import::open(path, options).unwrap();
+    let outcome = import
+        .run(
+            endpoint,
+            move |progress| *told.lock().unwrap() = progress.acked,
+            stop,
+        )
+        .await;
+    if let Ok(summary) = &outcome {
+        assert_eq!(
+            *seen.lock().unwrap(),
+            summary.batches,
+            "progress reached the end"
+        );
+    }
+    outcome
+}
+
+fn produced(decoder: &Running) -> u64 {
+    let got = decoder.got();
+    let all = got.batches.values().flatten();
+    all.flat_map(|batch| &batch.counts)
+        .map(|count| count.produced)
+        .sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twice_the_same_changes_nothing_and_another_host_doubles() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 80_000);
+    let decoder = Running::start(Manners::default()).await;
+    let first = import(&path, "a", &decoder.endpoint, CancellationToken::new())
+        .await
+        .unwrap();
+    assert!(first.batches >= 3, "{} batches", first.batches);
+    assert_eq!((produced(&decoder), first.batches_known), (80_000, 0));
+    let again = import(&path, "a", &decoder.endpoint, CancellationToken::new())
+        .await
+        .unwrap();
+    assert_eq!(
+        (produced(&decoder), again.batches_known),
+        (80_000, again.batches)
+    );
+    import(&path, "b", &decoder.endpoint, CancellationToken::new())
+        .await
+        .unwrap();
+    assert_eq!(produced(&decoder), 160_000);
+    let got = decoder.got();
+    assert!(got.hellos.iter().all(|hello| hello.kind == "import"));
+    assert_eq!(got.repeated, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pipeline_that_breaks_and_forgets_still_gets_every_sample_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 120_000);
+    let batches = Import::open(&path, ImportOptions::default())
+        .unwrap()
+        .summary()
+        .batches;
+    let decoder = Running::start(Manners {
+        break_after: Some(3),
+        ack_every: 2,
+        last: Some(batches),
+        forgets: true,
+        ..Manners::default()
+    })
+    .await;
+    import(&path, "a", &decoder.endpoint, CancellationToken::new())
+        .await
+        .unwrap();
+    assert_eq!(produced(&decoder), 120_000);
+}
+
+#[tokio::test]
+async fn a_stopped_import_says_how_far_it_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 10);
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let stopped = import(&path, "a", "http://127.0.0.1:1", stop)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(stopped, ImportError::Stopped { acked: 0, .. }),
+        "{stopped:?}"
+    );
+    assert!(!stopped.is_bad_input());
+}
