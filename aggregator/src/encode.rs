@@ -56,3 +56,68 @@ pub(crate) fn native(message: &v1::RowBlock) -> Result<Vec<u8>, Cause> {
     }
     Ok(native)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block() -> v1::RowBlock {
+        let block = NativeBlock {
+            table: "samples",
+            day: 3,
+            rows: 2,
+            bytes: vec![7; 1_000],
+        };
+        v1::RowBlock::decode(row_block(&block).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_block_survives_the_stream() {
+        let block = block();
+        assert_eq!(
+            (block.table.as_str(), block.day, block.rows),
+            ("samples", 3, 2)
+        );
+        assert_eq!(native(&block).unwrap(), [7; 1_000]);
+    }
+
+    #[test]
+    fn what_unpacks_to_more_or_less_than_promised_is_refused() {
+        for native_bytes in [999, 1_001, NATIVE_BYTES_MAX + 1] {
+            assert!(
+                native(&v1::RowBlock {
+                    native_bytes,
+                    ..block()
+                })
+                .is_err(),
+                "{native_bytes}"
+            );
+        }
+        assert!(
+            native(&v1::RowBlock {
+                schema_version: SCHEMA_VERSION + 1,
+                ..block()
+            })
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn a_block_that_fits_no_message_is_not_sent() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut noise = Vec::new();
+        while noise.len() < 1_000_000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            noise.extend_from_slice(&state.to_le_bytes());
+        }
+        let block = NativeBlock {
+            table: "samples",
+            day: 3,
+            rows: 2,
+            bytes: noise,
+        };
+        assert!(row_block(&block).is_err());
+    }
+}

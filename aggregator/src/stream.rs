@@ -66,7 +66,7 @@ pub(crate) async fn connect(config: &NatsConfig, name: &'static str) -> Result<N
             match event {
                 async_nats::Event::Connected => tracing::info!(client = name, "connected to NATS"),
                 async_nats::Event::Disconnected => {
-                    tracing::warn!(client = name, "lost the connection to NATS")
+                    tracing::warn!(client = name, "lost the connection to NATS");
                 }
                 other => tracing::debug!(client = name, event = %other, "event of the NATS client"),
             }
@@ -330,10 +330,10 @@ mod tests {
             );
         };
         check("retention", |c| {
-            c.retention = stream::RetentionPolicy::WorkQueue
+            c.retention = stream::RetentionPolicy::WorkQueue;
         });
         check("discard", |c| c.discard = stream::DiscardPolicy::Old);
-        check("max_age", |c| c.max_age = Duration::from_secs(60));
+        check("max_age", |c| c.max_age = Duration::from_mins(1));
         check("allow_atomic", |c| c.allow_atomic_publish = false);
         check("max_msgs_per_subject", |c| c.max_messages_per_subject = 1);
         check("number of partitions", |c| {

@@ -355,7 +355,11 @@ fn capabilities_json(capabilities: &[v1::Capability]) -> String {
             "remedy": capability.remedy,
         })
     };
-    let text = serde_json::Value::from_iter(capabilities.iter().map(one)).to_string();
+    let text = capabilities
+        .iter()
+        .map(one)
+        .collect::<serde_json::Value>()
+        .to_string();
     if text.len() > CAPABILITIES_BYTES_MAX {
         "[]".to_owned()
     } else {

@@ -128,7 +128,7 @@ impl Rollup {
             match columns::check(block) {
                 Ok(rows) if stored => {
                     added.samples =
-                        self.add_samples(memory, source, batch, block, rows, &mut counts)
+                        self.add_samples(memory, source, batch, block, rows, &mut counts);
                 }
                 Ok(_) => {
                     for index in &block.event {

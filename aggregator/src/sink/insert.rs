@@ -113,7 +113,7 @@ impl Target {
                 tracing::warn!(partition, what, %error, "the store does not take an insert; trying on");
             }
             Advice::Retry => {
-                tracing::debug!(partition, what, %error, "the store did not take an insert; trying on")
+                tracing::debug!(partition, what, %error, "the store did not take an insert; trying on");
             }
             _ if attempts < 2 => {
                 tracing::error!(partition, what, %error, "the store refuses an insert; nothing moves until that is repaired");
@@ -151,13 +151,14 @@ impl Target {
                     tracing::debug!(error = %Chain(&failure), "the search for a refused message broke off");
                     return Ok(Vec::new());
                 }
-                Err(_) => match parts {
-                    [only] => found.push(only.sequence),
-                    _ => {
+                Err(_) => {
+                    if let [only] = parts {
+                        found.push(only.sequence);
+                    } else {
                         let (left, right) = parts.split_at(parts.len() / 2);
                         suspects.extend([right, left]);
                     }
-                },
+                }
             }
         }
         if let Err(failure) = store

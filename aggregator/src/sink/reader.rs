@@ -133,7 +133,7 @@ impl Reader {
                 Some(code) => {
                     let text = answer
                         .description
-                        .map_or_else(String::new, |text| text.to_string());
+                        .map_or_else(String::new, |text| text.clone());
                     return Err(StreamError::away(ACTION)(format!("status {code} {text}")));
                 }
             }
@@ -142,7 +142,7 @@ impl Reader {
                     .headers
                     .as_ref()
                     .and_then(|headers| headers.get(name))
-                    .map(|v| v.as_str())
+                    .map(async_nats::HeaderValue::as_str)
             };
             let sequence = header("Nats-Sequence").and_then(|text| text.parse().ok());
             let sequence: u64 = sequence

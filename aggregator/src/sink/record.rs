@@ -84,7 +84,7 @@ pub(super) async fn write(records: &kv::Store, kept: &Kept) -> Result<Option<Kep
     // Revision 0 asks for a key that was never written.
     match records.update(&key, payload.into(), kept.revision).await {
         Ok(revision) => Ok(Some(Kept {
-            record: kept.record.clone(),
+            record: kept.record,
             revision,
         })),
         Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {

@@ -91,7 +91,7 @@ impl Worker {
     /// Works until the process stops.
     pub(super) async fn run(mut self) -> Result<(), SinkError> {
         loop {
-            match self.from_the_record().await? {
+            match self.work_on_record().await? {
                 Err(Break::Stopped) => return Ok(()),
                 Ok(()) | Err(Break::Overtaken) => {
                     tracing::warn!(
@@ -107,7 +107,7 @@ impl Worker {
     }
 
     /// Takes up what the record says and goes on from there.
-    async fn from_the_record(&mut self) -> Step<()> {
+    async fn work_on_record(&mut self) -> Step<()> {
         go!(self.learn().await);
         let mut kept = go!(self
             .ask("block record", || record::read(
@@ -358,7 +358,7 @@ impl Worker {
         messages: &[Stored],
         refused: &[u64],
     ) -> (Vec<Insert>, Vec<Poison>) {
-        let (record, messages, refused) = (record.clone(), messages.to_vec(), refused.to_vec());
+        let (record, messages, refused) = (*record, messages.to_vec(), refused.to_vec());
         let vocabulary = Arc::clone(&self.vocabulary);
         let unpacking = move || block::inserts(&record, &messages, &refused, &vocabulary);
         let unpacked = tokio::task::spawn_blocking(unpacking).await;

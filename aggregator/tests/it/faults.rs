@@ -255,10 +255,10 @@ async fn a_sink_that_dies_between_any_two_steps_loses_and_doubles_nothing() {
 fn mistyped(view: &memwide_store::native::BlockView<'_>) -> Vec<u8> {
     fn put_varint(mut number: usize, out: &mut Vec<u8>) {
         while number >= 0x80 {
-            out.push((number & 0x7f) as u8 | 0x80);
+            out.push(u8::try_from(number & 0x7f).unwrap() | 0x80);
             number >>= 7;
         }
-        out.push(number as u8);
+        out.push(u8::try_from(number).unwrap());
     }
     let mut out = Vec::new();
     put_varint(view.columns.len(), &mut out);
@@ -415,12 +415,14 @@ async fn functions_are_exact_at_every_moment_while_hours_close_and_rows_come() {
     sink.stop().await;
 }
 
+/// Room for a few flushes.
+const STREAM_BYTES: u64 = 4 << 20;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_stream_holds_sources_back_until_a_sink_makes_room() {
     let Some((nats, engine)) = servers().await else {
         return;
     };
-    const STREAM_BYTES: u64 = 4 << 20;
     let aggregator = Aggregator::with(&nats, |config| {
         config.nats.stream_bytes_max = STREAM_BYTES;
         (config.flush_bytes, config.pending_bytes_max) = (1 << 20, 2 << 20);

@@ -85,11 +85,8 @@ impl Feed {
                 .iter()
                 .map(|weight| u64::from(*weight))
                 .sum::<u64>();
-            truth.remote += block
-                .locality
-                .iter()
-                .filter(|code| **code == Locality::Remote.code())
-                .count() as u64;
+            let remote = |code: &u8| u64::from(*code == Locality::Remote.code());
+            truth.remote += block.locality.iter().map(remote).sum::<u64>();
         }
         truth
     }
@@ -104,7 +101,7 @@ impl Feed {
         let code = |code: u8| vec![code; rows];
         let pick = |what: u64, from: &[u8]| -> Vec<u8> {
             (0..rows)
-                .map(|row| from[word(row, what) as usize % from.len()])
+                .map(|row| from[usize::try_from(word(row, what) % from.len() as u64).unwrap()])
                 .collect()
         };
         let accesses = v1::AccessBlock {
@@ -116,10 +113,7 @@ impl Feed {
             pid: (0..self.rows).map(|row| 1_000 + row % 10).collect(),
             tid: (0..self.rows).map(|row| 1_000 + row % 30).collect(),
             comm: (0..self.rows).map(|row| row % 3).collect(),
-            event: (0..rows)
-                .map(|row| (row % 2) as u8)
-                .collect::<Vec<u8>>()
-                .into(),
+            event: (0..rows).map(|row| u8::from(row % 2 == 1)).collect(),
             ip: words(1),
             function_id: (0..rows).map(|row| 100 + word(row, 2) % 500).collect(),
             location_id: (0..rows).map(|row| 10_000 + word(row, 2) % 5_000).collect(),
@@ -129,25 +123,29 @@ impl Feed {
             data_id: (0..rows).map(|row| word(row, 6) % 50).collect(),
             data_src: words(7),
             period: (0..rows).map(|row| 1 + word(row, 8) % 1_000).collect(),
-            weight: (0..rows).map(|row| (word(row, 9) % 700) as u32).collect(),
-            ins_lat: (0..rows).map(|row| (word(row, 10) % 900) as u32).collect(),
+            weight: (0..rows)
+                .map(|row| u32::try_from(word(row, 9) % 700).unwrap())
+                .collect(),
+            ins_lat: (0..rows)
+                .map(|row| u32::try_from(word(row, 10) % 900).unwrap())
+                .collect(),
             retire_lat: vec![0; rows],
-            page_shift: code(12).into(),
-            op: pick(11, &[Op::Load.code(), Op::Store.code()]).into(),
-            level: pick(12, &[Level::L1.code(), Level::L3.code(), Level::Ram.code()]).into(),
-            outcome: code(Outcome::Hit.code()).into(),
-            snoop: pick(13, &[Snoop::None.code(), Snoop::HitM.code()]).into(),
-            tlb: pick(14, &[Tlb::L1Hit.code(), Tlb::Walk.code()]).into(),
-            locked: pick(15, &[0, 1]).into(),
-            blocked: code(1).into(),
-            hw_locality: pick(16, &[1, 2]).into(),
-            page_locality: code(Locality::Unknown.code()).into(),
-            locality: pick(16, &[1, 2]).into(),
-            locality_basis: code(LocalityBasis::Hw.code()).into(),
-            region: code(Region::Heap.code()).into(),
-            context: code(Context::User.code()).into(),
+            page_shift: code(12),
+            op: pick(11, &[Op::Load.code(), Op::Store.code()]),
+            level: pick(12, &[Level::L1.code(), Level::L3.code(), Level::Ram.code()]),
+            outcome: code(Outcome::Hit.code()),
+            snoop: pick(13, &[Snoop::None.code(), Snoop::HitM.code()]),
+            tlb: pick(14, &[Tlb::L1Hit.code(), Tlb::Walk.code()]),
+            locked: pick(15, &[0, 1]),
+            blocked: code(1),
+            hw_locality: pick(16, &[1, 2]),
+            page_locality: code(Locality::Unknown.code()),
+            locality: pick(16, &[1, 2]),
+            locality_basis: code(LocalityBasis::Hw.code()),
+            region: code(Region::Heap.code()),
+            context: code(Context::User.code()),
             workload: vec![0; rows],
-            page_node: code(255).into(),
+            page_node: code(255),
             strings: ["main", "worker", "io"].map(str::to_owned).to_vec(),
             events: vec![11, 12],
             workloads: vec![7],

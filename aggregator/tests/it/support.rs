@@ -294,7 +294,7 @@ impl Sink {
 
 /// Waits until `condition` holds, at most a minute.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
     while !condition().await {
         assert!(
             tokio::time::Instant::now() < deadline,

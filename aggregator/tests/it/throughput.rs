@@ -135,7 +135,7 @@ async fn rows_move_from_decoders_to_the_store() {
         rows += engine.number(&format!("SELECT count() FROM {table}")).await;
     }
     let bare = bare(&engine, samples).await;
-    let rate = |rows: u64, seconds: f64| (rows as f64 / seconds) as u64;
+    let rate = |rows: u64, seconds: f64| format!("{:.0}", rows as f64 / seconds);
     eprintln!(
         "{samples} samples; decoders to stream {committed:.2} s ({} samples/s), stream to store {stored:.2} s \
          ({} samples/s, {} rows/s of all tables), bare engine {bare:.2} s ({} samples/s)",
