@@ -62,7 +62,6 @@ impl Deriver {
 
     /// What the innermost entry frame of the kernel chain says: the sample's own place, then its callers.
     pub(crate) fn entry(
-        &self,
         machine: &Machine,
         mode: Mode,
         code: Option<&Place>,

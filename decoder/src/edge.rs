@@ -145,12 +145,19 @@ fn has_build_id(bytes: &[u8], id: &[u8]) -> bool {
     ObjectId::of_elf(bytes).is_some_and(|found| found.as_bytes() == id)
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(40), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
 /// First two digits and the rest, as folders of build ids are named.
 fn split_hex(id: &[u8]) -> Option<(String, String)> {
-    let mut text = String::with_capacity(40);
-    for byte in id {
-        write!(text, "{byte:02x}").ok()?;
-    }
+    let text = hex(id);
     let (head, tail) = text.split_at_checked(2)?;
     (!tail.is_empty()).then(|| (head.to_owned(), tail.to_owned()))
 }

@@ -17,38 +17,14 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GroupReads {
     last: FxHashMap<u64, u64>,
-    rows: Vec<Row>,
-}
-
-/// Rows of one sample; gives the state back with [`Delivered::take`].
-pub(crate) struct Delivered(GroupReads);
-
-impl Delivered {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Row> + use<> {
-        // At most a few members: copied, so that the state is free meanwhile.
-        self.0.rows.clone().into_iter()
-    }
-
-    pub(crate) fn take(&mut self) -> GroupReads {
-        std::mem::take(&mut self.0)
-    }
+    /// Rows of the sample at hand; taken and put back by the caller.
+    pub(crate) rows: Vec<Row>,
 }
 
 impl GroupReads {
-    /// The rows of a sample of the event at `event`.
-    pub(crate) fn deliver(
-        mut self,
-        events: &EventTable,
-        event: usize,
-        view: &SampleView<'_>,
-    ) -> Delivered {
+    /// Fills `rows` with those of a sample of the event at `event`; those of the sample before are gone.
+    pub(crate) fn fill(&mut self, events: &EventTable, event: usize, view: &SampleView<'_>) {
         self.rows.clear();
-        self.fill(events, event, view);
-        Delivered(self)
-    }
-
-    /// Fills `rows`; those of the sample before are gone.
-    fn fill(&mut self, events: &EventTable, event: usize, view: &SampleView<'_>) {
         let Some(attr) = events.get(event).map(|event| &event.attr) else {
             return;
         };
@@ -104,11 +80,7 @@ mod tests {
         EventTable::new(vec![event(7, "leader"), event(8, "member")])
     }
 
-    fn rows(
-        events: &EventTable,
-        state: GroupReads,
-        values: &[(u64, u64)],
-    ) -> (Vec<Row>, GroupReads) {
+    fn rows(events: &EventTable, state: &mut GroupReads, values: &[(u64, u64)]) -> Vec<Row> {
         let read: Vec<_> = values
             .iter()
             .map(|(id, value)| ReadValue {
@@ -128,17 +100,18 @@ mod tests {
         encode::sample(&mut bytes, &fields, 2, &layout).unwrap();
         let record = RawRecord::new(&bytes).unwrap();
         let view = SampleView::parse(record.body(), &layout).unwrap();
-        let mut delivered = state.deliver(events, 0, &view);
-        (delivered.iter().collect(), delivered.take())
+        state.fill(events, 0, &view);
+        state.rows.clone()
     }
 
     #[test]
     fn each_member_gets_a_row_with_its_own_difference() {
         let events = group();
         let row = |event, period| Row { event, period };
-        let (first, state) = rows(&events, GroupReads::default(), &[(7, 100), (8, 5)]);
+        let mut state = GroupReads::default();
+        let first = rows(&events, &mut state, &[(7, 100), (8, 5)]);
         assert_eq!(first, [row(0, 100), row(1, 5)]);
-        let (second, _) = rows(&events, state, &[(7, 250), (8, 5), (99, 3)]);
+        let second = rows(&events, &mut state, &[(7, 250), (8, 5), (99, 3)]);
         assert_eq!(
             second,
             [row(0, 150)],

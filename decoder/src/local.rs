@@ -140,14 +140,15 @@ impl<S: ObjectSource> LocalSession<S> {
             self.skipped.malformed += 1;
             return;
         };
-        let mut delivered = std::mem::take(&mut self.group).deliver(&events, at, &view);
-        for one in delivered.iter() {
+        self.group.fill(&events, at, &view);
+        let rows = std::mem::take(&mut self.group.rows);
+        for one in &rows {
             if let Some(event) = events.get(one.event) {
                 let sample = self.decode(record.misc, event, one.event, one.period, view);
                 each(&sample);
             }
         }
-        self.group = delivered.take();
+        self.group.rows = rows;
     }
 
     fn decode<'a>(
@@ -190,9 +191,7 @@ impl<S: ObjectSource> LocalSession<S> {
             let place = self.frames.get(at).map(|(_, place)| *place);
             self.remember(place.as_ref());
         }
-        let entry = self
-            .deriver
-            .entry(&self.machine, mode, code.as_ref(), &self.frames);
+        let entry = Deriver::entry(&self.machine, mode, code.as_ref(), &self.frames);
         let derived = self
             .deriver
             .derive(&mut self.machine, &view, mode, pid, now, data, entry);

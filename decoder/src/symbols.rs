@@ -133,7 +133,7 @@ struct Slot {
 /// Everything mapped, each identity with one table.
 #[derive(Debug, Default)]
 pub struct Objects {
-    objects: Vec<Object>,
+    all: Vec<Object>,
     places: FxHashMap<(Identity, u64), ObjectIx>,
     tables: Vec<Slot>,
     tables_by_id: FxHashMap<MappingId, u32>,
@@ -148,14 +148,14 @@ impl Objects {
         if let Some(place) = self.places.get(&key) {
             return Some(*place);
         }
-        if self.objects.len() >= OBJECTS_MAX {
+        if self.all.len() >= OBJECTS_MAX {
             return None;
         }
         let identity = key.0.clone();
         let mapping = identity.mapping_id();
-        let place = ObjectIx(u32::try_from(self.objects.len()).ok()?);
+        let place = ObjectIx(u32::try_from(self.all.len()).ok()?);
         let table = self.table_slot(mapping, identity.kind, what);
-        self.objects.push(Object {
+        self.all.push(Object {
             identity,
             mapping,
             what,
@@ -186,12 +186,12 @@ impl Objects {
 
     /// The thing at a place.
     pub fn get(&self, place: ObjectIx) -> Option<&Object> {
-        self.objects.get(place.0 as usize)
+        self.all.get(place.0 as usize)
     }
 
     /// All things, in the order they were entered.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectIx, &Object)> {
-        (0..).map(ObjectIx).zip(&self.objects)
+        (0..).map(ObjectIx).zip(&self.all)
     }
 
     /// Where the table of a thing stands.
@@ -215,7 +215,7 @@ impl Objects {
     /// The answer is that id; things that are known better than by path keep theirs.
     pub fn identify(&mut self, path_only: MappingId, kind: Kind, id: &[u8]) -> MappingId {
         let mut found = path_only;
-        for object in &mut self.objects {
+        for object in &mut self.all {
             if object.mapping == path_only && object.identity.kind == Kind::Path {
                 object.identity = Identity::new(kind, id, &object.identity.path);
                 object.mapping = object.identity.mapping_id();

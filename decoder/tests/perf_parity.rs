@@ -1,4 +1,10 @@
 //! Names of addresses equal perf's, sample by sample, on files recorded here.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a helper of a test fails the test"
+)]
 
 use memwide_decoder::Mode;
 use memwide_decoder::edge::FileSource;
@@ -90,7 +96,7 @@ fn squeezed(text: &str) -> Vec<String> {
         .collect()
 }
 
-pub fn both(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
+fn both(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
     let name = path.to_str().unwrap();
     let fields = "comm,pid,tid,time,event,ip,sym,symoff,dso";
     let theirs = perf(&["script", "-i", name, "--no-inline", "-F", fields])?;
@@ -140,6 +146,6 @@ fn frames_of_callchains_are_named_as_perf_names_them() {
 }
 
 #[test]
-fn samples_of_the_whole_machine_are_named_as_perf_names_them() {
-    recorded(&["-a", "-e", "minor-faults", "-c", "10"]);
+fn page_faults_are_named_as_perf_names_them() {
+    recorded(&["-d", "-e", "minor-faults", "-c", "1"]);
 }

@@ -1,4 +1,9 @@
 //! Collector streams against the real server and an aggregator that does as the test says, all over loopback gRPC.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a helper of a test fails the test"
+)]
 
 use memwide_decoder::{Config, serve};
 use memwide_model::Reason;
@@ -287,7 +292,7 @@ fn batch(number: u64) -> v1::Batch {
     if number == 1 {
         batch.events = vec![v1::EventDesc {
             name: "cpu-clock".into(),
-            attr: attr().encode(144).into(),
+            attr: attr().encode(144),
             ids: vec![7],
             tier: "software".into(),
             ..v1::EventDesc::default()

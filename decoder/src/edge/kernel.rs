@@ -1,6 +1,6 @@
 //! Symbols of the kernel and its modules, from kallsyms of the kernel that was recorded.
 
-use super::Places;
+use super::{Places, hex};
 use crate::identity::hashed;
 use crate::local::ObjectRequest;
 use crate::machine::module_name;
@@ -101,7 +101,7 @@ fn text(
     if is_running(id) {
         return Ok((read(Path::new("/proc/kallsyms"))?, true));
     }
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(id);
     let cached = build_id_dir.map(|dir| dir.join("[kernel.kallsyms]").join(hex).join("kallsyms"));
     match cached {
         Some(path) if path.is_file() => Ok((read(&path)?, false)),

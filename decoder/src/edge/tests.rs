@@ -1,6 +1,6 @@
 use super::*;
 
-fn request<'a>(identity: &'a Identity, what: What) -> ObjectRequest<'a> {
+fn request(identity: &Identity, what: What) -> ObjectRequest<'_> {
     ObjectRequest {
         identity,
         what,

@@ -149,7 +149,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_stream_of_a_source_replaces_the_older_and_gets_its_state() {
-        let registry = Registry::new(Duration::from_secs(60), 8);
+        let registry = Registry::new(Duration::from_mins(1), 8);
         let mut first = registry.sit(source(1)).await;
         first.put(Box::new(Session::new(&source(1), "host")));
         let second = tokio::spawn({
@@ -166,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn states_beyond_the_bound_are_forgotten_oldest_first() {
-        let registry = Registry::new(Duration::from_secs(60), 1);
+        let registry = Registry::new(Duration::from_mins(1), 1);
         for epoch in 1..=3 {
             let mut seat = registry.sit(source(epoch)).await;
             seat.put(Box::new(Session::new(&source(epoch), "host")));

@@ -305,11 +305,11 @@ impl Served {
             };
             let done = tokio::select! {
                 answer = upstream.answer() => match answer {
-                    Some(answer) => self.from_aggregator(answer).await,
+                    Some(answer) => self.answered(answer).await,
                     None => return Turn::Again,
                 },
                 message = self.inbound.message() => match message {
-                    Ok(Some(message)) => self.from_collector(message).await,
+                    Ok(Some(message)) => self.collected(message).await,
                     Ok(None) | Err(_) => Err(End::Quiet),
                 },
                 () = waited => {
@@ -325,7 +325,7 @@ impl Served {
         }
     }
 
-    async fn from_aggregator(&mut self, answer: FromAggregator) -> Result<bool, End> {
+    async fn answered(&mut self, answer: FromAggregator) -> Result<bool, End> {
         match answer {
             FromAggregator::Committed(committed) => {
                 self.session().acknowledged(committed.through);
@@ -339,7 +339,7 @@ impl Served {
         Ok(true)
     }
 
-    async fn from_collector(&mut self, message: v1::CollectorMessage) -> Result<bool, End> {
+    async fn collected(&mut self, message: v1::CollectorMessage) -> Result<bool, End> {
         match message.message {
             Some(FromCollector::SideBand(side_band)) => {
                 if let Some(batch) = side_band.batch {

@@ -59,6 +59,19 @@ impl Ledger {
         }
     }
 
+    /// Every row is a sample that became one.
+    pub(crate) fn stored(&mut self, block: &v1::AccessBlock) {
+        let mut rows = vec![0_u64; block.events.len()];
+        for event in &block.event {
+            if let Some(count) = rows.get_mut(usize::from(*event)) {
+                *count += 1;
+            }
+        }
+        for (event, rows) in block.events.iter().zip(rows) {
+            self.add(*event, Reason::Stored, rows);
+        }
+    }
+
     /// No sample of the batch can be read: all that were produced are undecodable.
     pub(crate) fn poison(&mut self, records: u64) {
         if self.counts_missing {

@@ -224,6 +224,7 @@ impl Session {
         }
         self.define_events(batch, sent);
         let accesses = self.block.take();
+        ledger.stored(&accesses);
         self.define_workloads(&accesses.workloads, sent);
         let facts = self.facts.clone().filter(|facts| !sent.has_facts(facts));
         Decoded {
@@ -263,16 +264,13 @@ impl Session {
         ledger: &mut Ledger,
     ) {
         let mut newest = 0;
-        let mut walked = 0_u64;
-        let mut walk = Records::new(raw);
-        for record in walk.by_ref() {
+        for (walked, record) in (0_u64..).zip(Records::new(raw)) {
             let Ok(record) = record else {
                 let section = batch.samples.as_ref();
                 let all = section.map_or(0, |section| u64::from(section.records));
                 ledger.add(0, Reason::Undecodable, all.saturating_sub(walked).max(1));
                 break;
             };
-            walked += 1;
             if record.is_sample() {
                 let time = self.decode_sample(&record, clock, sent, ledger);
                 newest = newest.max(time);
@@ -328,7 +326,7 @@ impl Session {
             self.want(&place, mode, pid, view.addr().unwrap_or(0), time);
         }
         let deriver = std::mem::take(&mut self.deriver);
-        let entry = deriver.entry(&self.machine, mode, Some(&code), &frames);
+        let entry = Deriver::entry(&self.machine, mode, Some(&code), &frames);
         let derived = deriver.derive(&mut self.machine, &view, mode, pid, time, data, entry);
         self.deriver = deriver;
         let ids = self.namer.code(&self.machine, sent, &code);
@@ -346,9 +344,9 @@ impl Session {
         let time_wall_ns = view
             .time()
             .map_or_else(|| clock.wall_ns(u64::MAX), |time| clock.wall_ns(time));
-        let mut delivered =
-            std::mem::take(&mut self.group).deliver(self.events.table(), event, &view);
-        for one in delivered.iter() {
+        self.group.fill(self.events.table(), event, &view);
+        let rows = std::mem::take(&mut self.group.rows);
+        for one in &rows {
             let id = self.events.meta(one.event).map_or(0, |meta| meta.id);
             let Some(event) = self.block.event(id) else {
                 ledger.add(id, Reason::Undecodable, 1);
@@ -368,11 +366,10 @@ impl Session {
                 workload,
             };
             self.block.push(&row, &view);
-            ledger.add(id, Reason::Stored, 1);
             ledger.add(id, Reason::Unresolved, u64::from(ids.waits));
             ledger.add(id, Reason::Partial, u64::from(self.partial));
         }
-        self.group = delivered.take();
+        self.group.rows = rows;
         time
     }
 

@@ -225,15 +225,14 @@ impl Namer {
             Some(symbol) => objects.variable_name(at, symbol),
             None => object.dso().into(),
         };
-        let id = match self.data.get(&key) {
-            Some(id) => *id,
-            None => {
-                let id = DataId::new(region, object.mapping, &name());
-                if self.data.len() < DATA_MAX {
-                    self.data.insert(key, id);
-                }
-                id
+        let id = if let Some(id) = self.data.get(&key) {
+            *id
+        } else {
+            let id = DataId::new(region, object.mapping, &name());
+            if self.data.len() < DATA_MAX {
+                self.data.insert(key, id);
             }
+            id
         };
         if self.definitions.wants(sent, What::Data, id.0, 0) {
             self.definitions.out.data.push(v1::DataDef {

@@ -311,7 +311,7 @@ impl Space {
     }
 
     /// Mappings kept.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.live.len() + self.old.len()
     }
 }

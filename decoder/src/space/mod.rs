@@ -107,9 +107,9 @@ impl Spaces {
         let Some(process) = self.process(pid) else {
             return;
         };
-        let before = process.space.len();
+        let before = process.space.count();
         process.space.insert(area, time);
-        let (after, dropped) = (process.space.len(), process.space.take_dropped());
+        let (after, dropped) = (process.space.count(), process.space.take_dropped());
         self.areas = self.areas + after - before;
         self.dropped += dropped;
     }
@@ -125,10 +125,10 @@ impl Spaces {
             && self.policy.exec_drops
             && let Some(process) = self.process(pid)
         {
-            let before = process.space.len();
+            let before = process.space.count();
             process.space.clear(time);
             self.areas =
-                self.areas + self.processes.get(&pid).map_or(0, |p| p.space.len()) - before;
+                self.areas + self.processes.get(&pid).map_or(0, |p| p.space.count()) - before;
         }
     }
 
@@ -159,9 +159,9 @@ impl Spaces {
         process.parent = ppid;
         process.exited = None;
         if pid == tid && !synthesized {
-            let before = process.space.len();
+            let before = process.space.count();
             process.space.clear(time);
-            let after = process.space.len();
+            let after = process.space.count();
             self.areas = self.areas + after - before;
         }
         for area in areas {
@@ -233,12 +233,11 @@ impl Spaces {
         let ended = |exited: Option<u64>| exited.is_some_and(|at| at < horizon);
         self.processes.retain(|_, process| !ended(process.exited));
         self.threads.retain(|_, thread| !ended(thread.exited));
-        let mut areas = 0;
-        for process in self.processes.values_mut() {
+        let kept = self.processes.values_mut().map(|process| {
             process.space.prune(horizon);
-            areas += process.space.len();
-        }
-        self.areas = areas;
+            process.space.count()
+        });
+        self.areas = kept.sum();
     }
 
     /// Records given up by a bound since the last call.
