@@ -5,6 +5,8 @@ use std::time::Duration;
 use memwide_service::config::Secret;
 use serde::{Deserialize, Serialize};
 
+use crate::partition::Limits;
+
 /// How NATS is reached.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -51,8 +53,8 @@ pub struct Config {
     pub flush_after_ms: u64,
     /// Built rows at which a partition is flushed earlier, in bytes before compression.
     pub flush_bytes: u64,
-    /// Built rows a partition may hold while a flush is under way, in bytes before compression. Full: its streams are
-    /// not read.
+    /// Built rows that may wait for NATS, in bytes before compression, shared evenly by the partitions. A partition
+    /// whose share is full does not read its streams.
     pub pending_bytes_max: u64,
 }
 
@@ -63,17 +65,28 @@ impl Default for Config {
             partitions: 4,
             flush_after_ms: 2_000,
             flush_bytes: 16 << 20,
-            pending_bytes_max: 64 << 20,
+            pending_bytes_max: 256 << 20,
         }
     }
 }
+
+/// A partition's share of `pending_bytes_max` is at least this, in bytes.
+const PARTITION_BYTES_MIN: u64 = 1 << 20;
 
 /// A flush is never later than this, whatever the configuration says.
 const FLUSH_AT_THE_LATEST_MS: u64 = 5_000;
 
 impl Config {
-    pub(crate) fn flush_after(&self) -> Duration {
-        Duration::from_millis(self.flush_after_ms.min(FLUSH_AT_THE_LATEST_MS))
+    /// Bounds of one partition.
+    pub(crate) fn limits(&self) -> Limits {
+        let share = self.pending_bytes_max / u64::from(self.partitions.max(1));
+        let pending_bytes_max = share.max(PARTITION_BYTES_MIN);
+        Limits {
+            flush_after_ns: self.flush_after_ms.min(FLUSH_AT_THE_LATEST_MS) * 1_000_000,
+            // Half of the share, so that there is room for rows while a flush is under way.
+            flush_bytes: self.flush_bytes.min(pending_bytes_max / 2),
+            pending_bytes_max,
+        }
     }
 }
 
@@ -93,6 +106,8 @@ pub struct SinkConfig {
     pub block_rows: u64,
     /// Bytes before compression at which a block is closed.
     pub block_bytes: u64,
+    /// Blocks unpacked and inserted at once, over all partitions: bounds memory and the store's load.
+    pub blocks_at_once: usize,
     /// How long a block stays open for more rows, in milliseconds.
     pub block_wait_ms: u64,
     /// How often `functions_1h` is closed, in seconds.
@@ -109,7 +124,8 @@ impl Default for SinkConfig {
             partitions: 4,
             owned: Vec::new(),
             block_rows: memwide_proto::limits::BLOCK_ROWS,
-            block_bytes: 96 << 20,
+            block_bytes: 64 << 20,
+            blocks_at_once: 3,
             block_wait_ms: 1_000,
             close_every_s: 3_600,
             dead_letter_bytes_max: 256 << 20,

@@ -21,14 +21,15 @@ use crate::config::Config;
 use crate::error::AggregatorError;
 use crate::metrics;
 use crate::owner::{Command, Owner};
-use crate::partition::{Limits, Partition};
+use crate::partition::Partition;
 use crate::stream::{connect, ensure, patiently};
 
 use v1::accumulate_server::{Accumulate, AccumulateServer};
 use v1::decoder_to_aggregator::Message;
 
-/// Bytes of batches that may wait for a partition's owner: one of the largest. Full: streams are not read.
-const QUEUE_BYTES: usize = limits::MESSAGE_BYTES_MAX;
+/// Bytes of batches that may wait for a partition's owner: a few usual ones; a larger one passes alone. Full: streams are
+/// not read.
+const QUEUE_BYTES: usize = 4 << 20;
 /// Batches that may wait for a partition's owner.
 const QUEUE_ITEMS: usize = 256;
 
@@ -66,11 +67,6 @@ pub async fn serve(
         return Ok(());
     }
     let tasks = Tasks::new(stop.child_token());
-    let limits = Limits {
-        flush_after_ns: u64::try_from(config.flush_after().as_nanos()).unwrap_or(u64::MAX),
-        flush_bytes: config.flush_bytes,
-        pending_bytes_max: config.pending_bytes_max,
-    };
     let publisher = publisher_id();
     let mut queues = Vec::new();
     for index in 0..config.partitions {
@@ -79,7 +75,11 @@ pub async fn serve(
             items: QUEUE_ITEMS,
         });
         queues.push(sender);
-        let owner = Owner::new(index, nats.clone(), Partition::new(limits, publisher));
+        let owner = Owner::new(
+            index,
+            nats.clone(),
+            Partition::new(config.limits(), publisher),
+        );
         tasks.spawn(
             format!("partition {index}"),
             owner.run(receiver, tasks.stop().clone()),

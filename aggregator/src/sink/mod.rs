@@ -17,12 +17,13 @@ mod record;
 mod vocabulary;
 mod worker;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use memwide_service::CancellationToken;
 use memwide_store::Store;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::config::SinkConfig;
 use crate::error::SinkError;
@@ -60,9 +61,9 @@ pub async fn sink_into(
         );
         return Err(SinkError::Config(text));
     }
-    if config.close_every_s == 0 || config.block_rows == 0 {
+    if config.close_every_s == 0 || config.block_rows == 0 || config.blocks_at_once == 0 {
         return Err(SinkError::Config(
-            "close_every_s and block_rows must be at least 1".to_owned(),
+            "close_every_s, block_rows and blocks_at_once must be at least 1".to_owned(),
         ));
     }
     let nats = connect(&config.nats, "sink").await?;
@@ -75,8 +76,10 @@ pub async fn sink_into(
         return Ok(());
     };
     // All partitions in one task: what costs CPU is handed to threads, the rest waits for others.
+    let room = Arc::new(Semaphore::new(config.blocks_at_once));
     let mut workers = FuturesUnordered::new();
     for index in config.partitions() {
+        let room = Arc::clone(&room);
         let worker = Worker::new(
             index,
             nats.clone(),
@@ -84,6 +87,7 @@ pub async fn sink_into(
             store.clone(),
             config.clone(),
             stop.clone(),
+            room,
         );
         workers.push(worker.run());
     }

@@ -9,7 +9,7 @@ use memwide_service::{CancellationToken, clock};
 use memwide_store::Store;
 use memwide_store::rows::{Samples, TableRows};
 use prost::Message as _;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::block::{self, Insert, Poison};
 use super::close;
@@ -39,6 +39,7 @@ pub(super) struct Worker {
     stop: CancellationToken,
     reader: Reader,
     vocabulary: Arc<Vocabulary>,
+    room: Arc<Semaphore>,
 }
 
 /// What stopped a step.
@@ -69,6 +70,7 @@ impl Worker {
         store: watch::Receiver<Store>,
         config: SinkConfig,
         stop: CancellationToken,
+        room: Arc<Semaphore>,
     ) -> Self {
         let reader = Reader::new(nats.clone(), partition, 1);
         let target = Target {
@@ -85,6 +87,7 @@ impl Worker {
             stop,
             reader,
             vocabulary: Arc::default(),
+            room,
         }
     }
 
@@ -278,6 +281,11 @@ impl Worker {
         messages: &[Stored],
         mut letters: Vec<Letter>,
     ) -> Step<Kept> {
+        let room = Arc::clone(&self.room);
+        let _room = tokio::select! {
+            () = self.stop.cancelled() => return Ok(Err(Break::Stopped)),
+            room = room.acquire() => room,
+        };
         let mut refused: Vec<u64> = letters.iter().map(|letter| letter.sequence).collect();
         let (mut inserts, mut poison) = self.unpack(&kept.record, messages, &refused).await;
         if !poison.is_empty() {
