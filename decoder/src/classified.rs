@@ -9,9 +9,6 @@ use memwide_perf_abi::SampleView;
 use memwide_perf_abi::file::Features;
 use memwide_proto::v1;
 
-/// Name under which the collector and every other part of memwide runs.
-const OWN_COMM: &str = "memwide";
-
 /// Kernel addresses have this bit set on every 64-bit machine.
 const KERNEL_BIT: u64 = 1 << 63;
 
@@ -100,7 +97,7 @@ impl Deriver {
             (Some(addr), Some(place)) if addr != 0 => region(machine, mode, pid, addr, time, place),
             _ => (Region::Unknown, None),
         };
-        let own = self.own_pid == Some(pid) || is_own(machine, pid, time);
+        let own = self.own_pid == Some(pid) || machine.is_own(pid, time);
         Derived {
             class,
             page_node,
@@ -112,11 +109,6 @@ impl Deriver {
             context: machine.context(mode, pid, own, entry),
         }
     }
-}
-
-fn is_own(machine: &mut Machine, pid: u32, time: u64) -> bool {
-    let name = machine.spaces_mut().comm_at(pid, pid, time);
-    machine.spaces().name(name) == OWN_COMM
 }
 
 /// The region of an address. Kernel code touches user memory too: then the process's mappings say what it is.

@@ -178,13 +178,13 @@ impl<S: ObjectSource> LocalSession<S> {
             }
         }
         self.frames = frames;
-        let data = view.addr().map(|addr| {
-            let place = self.machine.data(mode, pid, addr, now);
-            match place.object {
-                Some(object) if self.load(object) => self.machine.data(mode, pid, addr, now),
-                _ => place,
-            }
-        });
+        if mode == Mode::Kernel
+            && let Some(addr) = view.addr().filter(|addr| addr >> 63 == 0)
+        {
+            // Kernel code touches user memory: the region is told by the process's mappings.
+            self.data(Mode::User, pid, addr);
+        }
+        let data = view.addr().map(|addr| self.data(mode, pid, addr));
         self.remember(code.as_ref());
         self.remember(data.as_ref());
         for at in 0..self.frames.len() {
@@ -215,6 +215,14 @@ impl<S: ObjectSource> LocalSession<S> {
         let place = self.machine.code(mode, pid, ip, self.sequence);
         match place.object {
             Some(object) if self.load(object) => self.machine.code(mode, pid, ip, self.sequence),
+            _ => place,
+        }
+    }
+
+    fn data(&mut self, mode: Mode, pid: u32, addr: u64) -> Place {
+        let place = self.machine.data(mode, pid, addr, self.sequence);
+        match place.object {
+            Some(object) if self.load(object) => self.machine.data(mode, pid, addr, self.sequence),
             _ => place,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::context::{Mode, Task, context};
 use crate::identity::{Identity, Kind, hashed};
+use crate::names::NameIx;
 use crate::space::{Area, Fork, Policy, Space, Spaces};
 use crate::symbols::{Object, ObjectIx, Objects, TableState, What};
 use memwide_model::{Context, MappingId};
@@ -23,6 +24,8 @@ const CODE: Access = Access {
 const KERNEL_NAME: &str = "[kernel.kallsyms";
 /// Name under which perf shows the kernel.
 const KERNEL_DSO: &str = "[kernel.kallsyms]";
+/// Name under which the collector and every other part of memwide runs.
+const OWN_COMM: &str = "memwide";
 /// The process that starts kernel threads.
 const KTHREADD: u32 = 2;
 
@@ -56,13 +59,17 @@ pub struct Machine {
     /// Distinguishes generated code of equal process numbers on different boots.
     boot: Box<[u8]>,
     kernel_object: Option<ObjectIx>,
+    /// Place of memwide's own name.
+    own: NameIx,
 }
 
 impl Machine {
     /// Knows nothing yet.
     pub fn new(policy: Policy) -> Self {
+        let mut spaces = Spaces::new(policy);
         Self {
-            spaces: Spaces::new(policy),
+            own: spaces.intern(OWN_COMM),
+            spaces,
             kernel: Space::default(),
             objects: Objects::default(),
             build_ids: FxHashMap::default(),
@@ -347,6 +354,11 @@ impl Machine {
             symbol: Some(table.object_at(vaddr)?),
             variable: true,
         })
+    }
+
+    /// Whether a process is memwide itself.
+    pub(crate) fn is_own(&self, pid: u32, time: u64) -> bool {
+        self.spaces.is_named(pid, self.own, time)
     }
 
     /// The mapped thing's kind.

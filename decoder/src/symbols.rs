@@ -247,6 +247,15 @@ impl Objects {
         }
     }
 
+    /// Whoever was asked for tables is gone: they may be asked for again.
+    pub fn forget_requests(&mut self) {
+        for slot in &mut self.tables {
+            if matches!(slot.state, TableState::Requested) {
+                slot.state = TableState::Missing;
+            }
+        }
+    }
+
     /// A function's name as shown.
     pub fn function_name(&self, place: ObjectIx, function: SymbolRef) -> Cow<'_, str> {
         self.shown(place, function, false)

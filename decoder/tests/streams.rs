@@ -110,6 +110,7 @@ struct World {
     conns: mpsc::Receiver<Conn>,
     next: Arc<AtomicU64>,
     stop: CancellationToken,
+    served: Option<tokio::task::JoinHandle<Result<(), memwide_decoder::ServeError>>>,
 }
 
 impl Drop for World {
@@ -143,12 +144,13 @@ impl World {
             aggregators: vec![aggregator],
             ..config
         };
-        tokio::spawn(serve(config, listener, stop.clone()));
+        let served = Some(tokio::spawn(serve(config, listener, stop.clone())));
         Self {
             url,
             conns,
             next,
             stop,
+            served,
         }
     }
 
@@ -587,6 +589,22 @@ async fn what_is_no_collector_is_refused_with_a_reason() {
         let mut collector = Collector::connect(&world.url, hello).await;
         assert_eq!(collector.refused().await.reason, reason);
     }
+}
+
+#[tokio::test]
+async fn a_stop_ends_open_streams_and_the_server_well() {
+    let mut world = World::start(hurried()).await;
+    let (mut collector, mut conn) = open(&mut world, 1).await;
+    collector.batch(1).await;
+    conn.batch().await;
+    world.stop.cancel();
+    let served = world.served.take().unwrap();
+    within("the end of the server", served)
+        .await
+        .unwrap()
+        .unwrap();
+    let ended = within("the end of the stream", collector.answers.message()).await;
+    assert!(!matches!(ended, Ok(Some(_))), "{ended:?}");
 }
 
 #[tokio::test]

@@ -160,7 +160,11 @@ pub fn blocked(word: DataSrc) -> &'static str {
     }
 }
 
-/// `|OP LOAD|LVL L1 or L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A`: the words of `perf script -F data_src`.
+/// Characters perf keeps of the column, the number (16 wide) and a blank before the words included.
+pub const SCRIPT_COLUMN_MAX: usize = 99;
+
+/// `|OP LOAD|LVL L1 or L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A`: the words of `perf script -F data_src`,
+/// which perf cuts at [`SCRIPT_COLUMN_MAX`].
 pub fn script(word: DataSrc) -> String {
     format!(
         "|OP {}|LVL {}|SNP {}|TLB {}|LCK {}|BLK {}",

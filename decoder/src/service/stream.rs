@@ -205,6 +205,7 @@ enum Turn {
 
 impl Served {
     async fn serve(&mut self) -> End {
+        self.session().forget_requests();
         loop {
             let mut upstream = match self.connect().await {
                 Ok(upstream) => upstream,

@@ -31,7 +31,7 @@ use memwide_proto::v1;
 use names::Namer;
 use rustc_hash::FxHashMap;
 use sent::What;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use workload::Workloads;
 
@@ -81,7 +81,8 @@ pub struct Session {
     side_band_through: u64,
     /// Newest time in each batch.
     newest: BTreeMap<u64, u64>,
-    partial: bool,
+    /// Batches decoded against a partly known address space.
+    partial: BTreeSet<u64>,
     namer: Namer,
     block: Block,
     raw: Vec<u8>,
@@ -107,7 +108,7 @@ impl Session {
             checkpoints: BTreeMap::new(),
             side_band_through: 0,
             newest: BTreeMap::new(),
-            partial: false,
+            partial: BTreeSet::new(),
             namer: Namer::default(),
             block: Block::default(),
             raw: Vec::new(),
@@ -136,7 +137,9 @@ impl Session {
         if let Some(readings) = &batch.readings {
             self.workloads.learn(&readings.workloads);
         }
-        self.partial = batch.side_band_partial;
+        if batch.side_band_partial {
+            self.partial.insert(batch.number);
+        }
         let Some(section) = &batch.side_band else {
             return;
         };
@@ -145,7 +148,7 @@ impl Session {
             Ok(()) => self.apply_records(batch.number, &raw),
             Err(error) => {
                 tracing::warn!(batch = batch.number, %error, "side-band cannot be read; rows are marked partial");
-                self.partial = true;
+                self.partial.insert(batch.number);
             }
         }
         self.raw = raw;
@@ -169,10 +172,11 @@ impl Session {
     /// In the order of their times: rings of several CPUs were drained one after the other.
     fn apply_records(&mut self, number: u64, raw: &[u8]) {
         let mut timed: Vec<(u64, RawRecord<'_>)> = Vec::new();
+        let mut damaged = false;
         let mut last = 0;
         for record in Records::new(raw) {
             let Ok(record) = record else {
-                self.partial = true;
+                damaged = true;
                 break;
             };
             let table = self.events.table();
@@ -188,13 +192,15 @@ impl Session {
                     self.workloads.learn_path(cgroup.id, &path);
                 }
                 Ok(parsed) => self.machine.apply(&parsed, record.misc, *time),
-                Err(_) => self.partial = true,
+                Err(_) => damaged = true,
             }
         }
         if let Some((newest, _)) = timed.last() {
             self.note_time(number, *newest);
         }
-        self.partial |= self.machine.spaces_mut().take_dropped() > 0;
+        if damaged || self.machine.spaces_mut().take_dropped() > 0 {
+            self.partial.insert(number);
+        }
     }
 
     fn note_time(&mut self, number: u64, time: u64) {
@@ -263,6 +269,7 @@ impl Session {
         sent: &Sent,
         ledger: &mut Ledger,
     ) {
+        let partial = self.partial.contains(&batch.number);
         let mut newest = 0;
         for (walked, record) in (0_u64..).zip(Records::new(raw)) {
             let Ok(record) = record else {
@@ -272,7 +279,7 @@ impl Session {
                 break;
             };
             if record.is_sample() {
-                let time = self.decode_sample(&record, clock, sent, ledger);
+                let time = self.decode_sample(&record, clock, sent, ledger, partial);
                 newest = newest.max(time);
             }
         }
@@ -286,6 +293,7 @@ impl Session {
         clock: &BatchClock,
         sent: &Sent,
         ledger: &mut Ledger,
+        partial: bool,
     ) -> u64 {
         let Some(event) = self.events.table().event_of(record) else {
             ledger.add(0, Reason::Undecodable, 1);
@@ -329,6 +337,15 @@ impl Session {
         let entry = Deriver::entry(&self.machine, mode, Some(&code), &frames);
         let derived = deriver.derive(&mut self.machine, &view, mode, pid, time, data, entry);
         self.deriver = deriver;
+        if let (Some(place), Some(addr)) = (derived.data, view.addr()) {
+            // Kernel code touches user memory: the variable is the process's.
+            let owner = if addr >> 63 == 0 {
+                Mode::User
+            } else {
+                Mode::Kernel
+            };
+            self.want(&place, owner, pid, addr, time);
+        }
         let ids = self.namer.code(&self.machine, sent, &code);
         let stack = self.namer.stack(&self.machine, sent, &frames);
         self.frames = frames;
@@ -367,7 +384,7 @@ impl Session {
             };
             self.block.push(&row, &view);
             ledger.add(id, Reason::Unresolved, u64::from(ids.waits));
-            ledger.add(id, Reason::Partial, u64::from(self.partial));
+            ledger.add(id, Reason::Partial, u64::from(partial));
         }
         self.group.rows = rows;
         time
@@ -477,6 +494,11 @@ impl Session {
         self.machine.set_table(mapping, TableState::Requested);
     }
 
+    /// The stream that was asked for tables is gone: they are wanted again.
+    pub fn forget_requests(&mut self) {
+        self.machine.objects_mut().forget_requests();
+    }
+
     /// There is no table, and why.
     pub fn table_unavailable(&mut self, mapping: MappingId, reason: &str) {
         self.machine
@@ -488,6 +510,7 @@ impl Session {
         let after = self.newest.split_off(&(through.saturating_add(1)));
         let acked = std::mem::replace(&mut self.newest, after);
         self.checkpoints = self.checkpoints.split_off(&through);
+        self.partial = self.partial.split_off(&through);
         if let Some(newest) = acked.values().max() {
             self.machine.prune(newest.saturating_sub(SLACK_NS));
         }

@@ -213,6 +213,11 @@ impl Spaces {
         }
     }
 
+    /// Whether a process's main thread has this name at a time.
+    pub fn is_named(&self, pid: u32, name: NameIx, time: u64) -> bool {
+        self.comm_ix(pid, pid, time) == Some(name)
+    }
+
     /// The text of a name.
     pub fn name(&self, name: NameIx) -> &str {
         self.names.get(name)
