@@ -30,8 +30,6 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Stream perf.data files through a running pipeline, each as a host
     Import(ImportArgs),
-    /// Record into a perf.data file that perf can read
-    Record(RecordArgs),
     /// Print one line a sample of a perf.data file
     Script(ScriptArgs),
     /// Sum up a perf.data file, or what a server holds, like `perf mem report`
@@ -161,6 +159,9 @@ pub(crate) struct ImportArgs {
     /// Import once more what was imported before
     #[arg(long)]
     pub(crate) again: bool,
+    /// Import a file that ends early up to its cut
+    #[arg(long)]
+    pub(crate) allow_cut: bool,
     #[command(flatten)]
     pub(crate) symbols: SymbolArgs,
 }
@@ -174,31 +175,6 @@ pub(crate) struct SymbolArgs {
     /// Kernel symbols from this file instead of /proc/kallsyms
     #[arg(long, value_name = "FILE")]
     pub(crate) kallsyms: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RecordArgs {
-    /// Event, repeatable: minor-faults, major-faults, cpu-clock, SYS:NAME, mem:ADDR[/LEN][:rwx], mem-loads, mem-stores, ibs_op
-    #[arg(short = 'e', long = "event", value_name = "EVENT")]
-    pub(crate) events: Vec<String>,
-    /// All processes on all CPUs
-    #[arg(short = 'a', long = "all-cpus")]
-    pub(crate) all: bool,
-    /// Only this process and its threads
-    #[arg(short = 'p', long, value_name = "PID", conflicts_with = "all")]
-    pub(crate) pid: Option<u32>,
-    /// Sample every Nth event
-    #[arg(short = 'c', long, value_name = "N")]
-    pub(crate) count: Option<u64>,
-    /// Record callchains
-    #[arg(short = 'g', long)]
-    pub(crate) call_graph: bool,
-    /// File to write
-    #[arg(short = 'o', long, value_name = "FILE", default_value = "perf.data")]
-    pub(crate) output: PathBuf,
-    /// Command to run; recording ends with it. Without one, until ctrl-c
-    #[arg(last = true, value_name = "CMD")]
-    pub(crate) command: Vec<String>,
 }
 
 /// What a reader of files can expect of files that are not whole.

@@ -32,7 +32,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Up(args) => up::run(args),
         Command::Doctor(args) => command::doctor::run(&args),
         Command::Import(args) => command::import::run(args),
-        Command::Record(args) => command::record::run(&args),
         Command::Script(args) => command::script::run(&args),
         Command::Report(args) => command::report::run(&args),
         Command::Top(args) => command::top::run(&args),

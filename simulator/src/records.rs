@@ -51,7 +51,6 @@ const EVENTS: [Event; 4] = [
     },
 ];
 
-pub(crate) const LOADS: usize = 0;
 pub(crate) const STORES: usize = 1;
 pub(crate) const LOCAL_DRAM: usize = 2;
 pub(crate) const REMOTE_DRAM: usize = 3;

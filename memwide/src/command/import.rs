@@ -20,6 +20,7 @@ pub(crate) fn run(args: ImportArgs) -> Result<(), Failure> {
         host: args.host.clone(),
         again: args.again.then(clock::unix_ns),
         at_wall_ns,
+        allow_cut: args.allow_cut,
         symfs: args.symbols.symfs.clone(),
         kallsyms: args.symbols.kallsyms.clone(),
     };
@@ -47,7 +48,8 @@ fn ingest_endpoint(client: &Client, server: &str) -> Result<String, Failure> {
 }
 
 fn parse_time(text: &str) -> Result<u64, Failure> {
-    memwide_query::parse_time(text, clock::unix_ns()).map_err(Failure::usage)
+    let range = memwide_query::ask::Range::parse("", text, clock::unix_ns());
+    range.map(|range| range.until_ns).map_err(Failure::usage)
 }
 
 fn failure(error: ImportError) -> Failure {

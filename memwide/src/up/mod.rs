@@ -127,7 +127,6 @@ async fn announce(store: &Store, services: &mut Services, url: &str, ingest: &st
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    services.ready();
     say::ready(url, ingest);
     std::future::pending().await
 }

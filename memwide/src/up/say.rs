@@ -21,14 +21,20 @@ pub(super) fn starting(place: &Place) {
 }
 
 pub(super) fn collecting(services: &Services) {
-    match (services.collector(), services.collector_failure()) {
-        (None, _) => say("not collecting on this machine (--no-collect)"),
-        (Some(_), Some(why)) => say(&format!("not collecting on this machine: {why}")),
-        (Some(status), None) => say(&plan(&status)),
-    }
+    say(&collects(services));
+}
+
+/// What is collected, in which tier, and why not better.
+pub(super) fn collects(services: &Services) -> String {
+    let mut text = match (services.collector(), services.collector_failure()) {
+        (None, _) => "not collecting on this machine (--no-collect)".to_owned(),
+        (Some(_), Some(why)) => format!("not collecting on this machine: {why}"),
+        (Some(status), None) => plan(&status),
+    };
     if services.demo() {
-        say("simulating 8 two-socket hosts, demo-1 … demo-8 (their rows are kind `simulated`)");
+        text.push_str("\nsimulating 8 two-socket hosts, demo-1 … demo-8 (kind `simulated` in `memwide hosts`)");
     }
+    text
 }
 
 /// Events with tier and period, then what is missing and the remedy.

@@ -82,8 +82,7 @@ impl Services {
         });
 
         let query = memwide_query::Config {
-            store: plan.children.writer_url(database),
-            reader: plan.children.reader_url(database),
+            store: plan.children.reader_url(database),
             ..memwide_query::Config::default()
         };
         let detail = StatusDetail {
@@ -152,14 +151,15 @@ impl Services {
         });
     }
 
-    /// Waits until the collector has opened its events or failed.
+    /// Waits until the collector has opened its events or failed; then `/api/v1/status` says what it collects.
     pub(crate) async fn collecting(&mut self) {
-        let failed = Arc::clone(&self.collector_failure);
-        let Some(status) = &mut self.collector else { return };
-        let known = status.wait_for(|status| status.source.is_some());
-        // A failed collector drops its reporter, which ends the wait as well.
-        drop(tokio::time::timeout(COLLECTS_WITHIN, known).await);
-        drop(failed);
+        if let Some(status) = &mut self.collector {
+            let known = status.wait_for(|status| status.source.is_some());
+            // A failed collector drops its reporter, which ends the wait as well.
+            drop(tokio::time::timeout(COLLECTS_WITHIN, known).await);
+        }
+        let collects = super::say::collects(self).lines().map(str::to_owned).collect();
+        self.status.send_modify(|status| status.collects = collects);
     }
 
     /// Whether anything is expected to send samples.
@@ -181,10 +181,6 @@ impl Services {
         self.demo
     }
 
-    /// The first rows can be queried.
-    pub(crate) fn ready(&self) {
-        self.status.send_modify(|status| status.ready = true);
-    }
 }
 
 /// The collector's configuration: defaults, the file, variables `MEMWIDE_<KEY>`.

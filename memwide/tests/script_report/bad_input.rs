@@ -1,0 +1,177 @@
+//! Files that are none, are cut, lie or are damaged: the right exit code, a message with place and remedy, no panic, no hang.
+
+use crate::files::{self, One};
+use crate::run::memwide;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than any of these runs needs, also on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const COMMANDS: [(&str, &[&str]); 4] = [
+    ("script", &[]),
+    ("script", &["--format", "ndjson"]),
+    ("report", &[]),
+    ("report", &["--format", "json"]),
+];
+
+#[track_caller]
+fn check(file: &Path, code: i32, part: &str) {
+    for (command, args) in COMMANDS {
+        let ran = memwide(command, file, args);
+        assert_eq!(ran.code, Some(code), "{command} {args:?} {}: {}", file.display(), ran.err);
+        assert!(ran.err.contains(part), "{command} {args:?} {}: {}", file.display(), ran.err);
+        assert!(ran.err.contains(file.to_str().unwrap()), "it names the file: {}", ran.err);
+        assert!(!ran.err.contains("panicked"), "{}", ran.err);
+    }
+}
+
+fn whole() -> Vec<u8> {
+    files::bytes(&[One::default(), One::default(), One::default()])
+}
+
+#[test]
+fn what_is_no_file_is_named_as_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    check(folder.path(), 65, "is a directory, not a perf.data file; name a file with -i");
+    check(&folder.path().join("missing"), 65, "record one with `memwide record`");
+    check(Path::new("/dev/null"), 65, "is a device");
+    check(Path::new("/dev/zero"), 65, "is a device");
+}
+
+#[test]
+fn a_pipe_nobody_writes_to_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo works");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_memwide"))
+        .args(["script", "-i"])
+        .arg(&pipe)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it waits for a writer");
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(status.code(), Some(65));
+}
+
+#[test]
+fn what_is_no_perf_data_is_refused_with_its_first_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.data");
+    let mut random = 88_172_645_463_325_252_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random.to_le_bytes()[0]
+    })
+    .take(4096)
+    .collect();
+    let big_endian: Vec<u8> = b"PERFILE2".iter().rev().copied().chain(noise.iter().copied()).collect();
+    for (bytes, part) in [
+        (&b""[..], "the file is empty"),
+        (b"PERF", "not a perf.data file"),
+        (b"#!/bin/sh\necho\n", "not a perf.data file: it starts with [23, 21"),
+        (&noise, "not a perf.data file"),
+        (&big_endian, "big-endian"),
+        (b"PERFILE2", "its header needs 16"),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        check(&file, 65, part);
+    }
+}
+
+#[test]
+fn cut_anywhere_a_file_gives_what_is_whole_or_says_that_nothing_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cut.data");
+    let whole = whole();
+    let mut lines_before = 0;
+    // Every cut in the header and in the records, some in the features behind them.
+    let (mut bad, mut fine) = (0, 0);
+    for cut in (0..whole.len()).filter(|cut| *cut < 1_400 || cut % 97 == 0) {
+        std::fs::write(&file, &whole[..cut]).unwrap();
+        let ran = memwide("script", &file, &["--format", "ndjson"]);
+        let lines = ran.json_lines().len();
+        match ran.code {
+            Some(65) => {
+                assert_eq!(lines, 0, "cut at {cut}");
+                bad += 1;
+            }
+            Some(0) => {
+                assert!(lines >= lines_before, "cut at {cut}: {lines} lines");
+                let said = lines == 3 || ran.err.contains("the file is cut: of the record at byte");
+                assert!(said, "cut at {cut}: {}", ran.err);
+                fine += 1;
+            }
+            code => panic!("cut at {cut}: {code:?}: {}", ran.err),
+        }
+        lines_before = lines;
+        assert!(!ran.err.contains("panicked"), "{}", ran.err);
+    }
+    assert_eq!(lines_before, 3, "a file cut in its features has all its samples");
+    assert!(bad > 100 && fine > 100, "{bad} {fine}");
+}
+
+#[test]
+fn lengths_that_lie_are_refused_or_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lies.data");
+    let whole = whole();
+    // Sizes and offsets of the header: header, attr, attr section, data section, features.
+    for at in (8..104).step_by(8) {
+        for lie in [0, 1, 7, 1 << 20, 1 << 40, u64::MAX / 2, u64::MAX] {
+            let mut bytes = whole.clone();
+            bytes[at..at + 8].copy_from_slice(&lie.to_le_bytes());
+            std::fs::write(&file, &bytes).unwrap();
+            let ran = memwide("report", &file, &["--format", "json"]);
+            assert!(matches!(ran.code, Some(0 | 65)), "{lie:#x} at {at}: {:?} {}", ran.code, ran.err);
+            assert!(!ran.err.contains("panicked"), "{lie:#x} at {at}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn a_record_of_no_size_ends_the_file_as_bad_input_after_what_was_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("damaged.data");
+    let mut bytes = whole();
+    // The last sample's header: type 9, then misc and size.
+    let sample = |window: &[u8]| window == [9, 0, 0, 0, 2, 0];
+    let starts: Vec<usize> = (0..bytes.len() - 8).filter(|at| sample(&bytes[*at..*at + 6])).collect();
+    assert_eq!(starts.len(), 3);
+    bytes[starts[2] + 6..starts[2] + 8].copy_from_slice(&[0, 0]);
+    std::fs::write(&file, &bytes).unwrap();
+    let ran = memwide("script", &file, &["--format", "ndjson"]);
+    assert_eq!((ran.code, ran.json_lines().len()), (Some(65), 2), "{}", ran.err);
+    let place = format!("record at byte {} of the file is malformed", starts[2]);
+    assert!(ran.err.contains("is damaged after 7 records") && ran.err.contains(&place), "{}", ran.err);
+    check(&file, 65, &place);
+}
+
+#[test]
+fn every_byte_may_be_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flipped.data");
+    let whole = whole();
+    for at in (0..whole.len()).step_by(7) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xff;
+        std::fs::write(&file, &bytes).unwrap();
+        let ran = memwide("report", &file, &["--format", "json", "--sort", "symbol,mem,dcacheline,symbol_daddr"]);
+        assert!(matches!(ran.code, Some(0 | 65)), "byte {at}: {:?} {}", ran.code, ran.err);
+        assert!(!ran.err.contains("panicked"), "byte {at}: {}", ran.err);
+    }
+}

@@ -1,0 +1,7 @@
+//! `memwide script` and `memwide report` on files made here, whose truth is known.
+
+mod bad_input;
+mod files;
+mod report;
+mod run;
+mod script;
