@@ -116,6 +116,11 @@ pub(crate) fn resolve(
         }
         (None, None) => {}
     }
+    if spec.counts_hits() && spec.attr.sample_period > 1 {
+        // With this field and a fixed period the kernel samples *every* hit, whatever the period says, and puts the hit's
+        // own count there. The period is in the attr and in each batch's counts.
+        spec.attr.sample_type &= !sample::PERIOD;
+    }
     Ok(spec)
 }
 
@@ -126,7 +131,69 @@ fn stack_bound(wanted: u16, machine: &Machine) -> u16 {
 }
 
 impl EventSpec {
+    /// The kernel counts it hit by hit in software.
+    fn counts_hits(&self) -> bool {
+        !self.is_clock()
+            && matches!(
+                self.attr.kind,
+                attr_kind::SOFTWARE | attr_kind::TRACEPOINT | attr_kind::BREAKPOINT
+            )
+    }
+
     fn is_clock(&self) -> bool {
         self.attr.kind == attr_kind::SOFTWARE && self.attr.config <= 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attr(event: &EventConfig) -> Attr {
+        resolve(event, 64, &Machine::default()).unwrap().attr
+    }
+
+    #[test]
+    fn a_period_that_shall_count_leaves_the_period_field_out() {
+        let faults = EventConfig::named("minor-faults");
+        assert!(!attr(&faults).samples(sample::PERIOD));
+        assert!(attr(&faults.clone().every(1)).samples(sample::PERIOD));
+        assert!(attr(&EventConfig::named("cpu-clock")).samples(sample::PERIOD));
+    }
+
+    #[test]
+    fn every_sample_starts_with_its_id_and_has_its_address() {
+        let attr = attr(&EventConfig::named("minor-faults").with_callchain());
+        let wanted = sample::IDENTIFIER | sample::PHYS_ADDR | sample::ADDR | sample::CALLCHAIN;
+        assert!(attr.samples(wanted | sample::DATA_PAGE_SIZE));
+        assert!((1..=64).contains(&attr.sample_max_stack));
+        assert!(!attr.flags.use_clockid(), "perf's own clock");
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused_with_a_remedy() {
+        let rows = [
+            (EventConfig::named("minor-faults").every(0), "period is 0"),
+            (
+                EventConfig {
+                    freq: Some(9),
+                    ..EventConfig::named("minor-faults")
+                },
+                "for clocks",
+            ),
+            (
+                EventConfig {
+                    freq: Some(9),
+                    ..EventConfig::named("cpu-clock").every(9)
+                },
+                "both",
+            ),
+            (EventConfig::named("nonsense"), "no event has this name"),
+        ];
+        for (event, reason) in rows {
+            let absent = resolve(&event, 64, &Machine::default()).unwrap_err();
+            assert!(absent.reason.contains(reason), "{}", absent.reason);
+            assert!(!absent.remedy.is_empty());
+        }
     }
 }

@@ -41,6 +41,8 @@ const SNAPSHOT_SIDE_BYTES: u64 = 16 << 20;
 const RESNAPSHOT_AFTER: Duration = Duration::from_secs(10);
 /// Bytes of one round, at most, one ring more: what a section may hold bounds it.
 const ROUND_BYTES: usize = 32 << 20;
+/// How long a stopped event may still be writing: the rest of an interrupted fault.
+const SETTLE: Duration = Duration::from_millis(5);
 /// Between two attempts to write a batch that the disk did not take.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
@@ -88,6 +90,8 @@ struct Work {
     /// The batch being built is a snapshot.
     snapshot: bool,
     snapshot_at: Instant,
+    /// A ring lost side-band since the last snapshot began.
+    side_band_lost: bool,
     snapshots: Option<Receiver<(Snapshot, BuildIds)>>,
     build_ids: Option<BuildIds>,
     /// First CPU of the next round: where the last one had to stop.
@@ -145,6 +149,7 @@ impl Work {
             closed_at: now,
             snapshot: false,
             snapshot_at: now,
+            side_band_lost: false,
             snapshots: None,
             build_ids: Some(build_ids),
             first_cpu: 0,
@@ -217,6 +222,7 @@ impl Work {
             .and_then(|ready| ready.try_recv().ok());
         // The round after the snapshot was taken holds all that happened meanwhile.
         self.round();
+        self.side_band_lost |= self.collected.partial;
         if let Some((taken, build_ids)) = taken {
             self.snapshots = None;
             self.build_ids = Some(build_ids);
@@ -264,7 +270,7 @@ impl Work {
         let since = now.duration_since(self.snapshot_at);
         let due = since >= SNAPSHOT_EVERY
             || self.it.epoch.side_since_snapshot() >= SNAPSHOT_SIDE_BYTES
-            || self.collected.partial;
+            || self.side_band_lost;
         if !due || since < RESNAPSHOT_AFTER {
             return;
         }
@@ -272,6 +278,7 @@ impl Work {
             return; // one is under way
         };
         self.snapshot_at = now;
+        self.side_band_lost = false;
         let (send, ready) = sync_channel(1);
         let machine = self.it.machine.clone();
         let id = self.it.set.side_band.ids.first().copied().unwrap_or(0);
@@ -390,6 +397,10 @@ impl Work {
             .set
             .disable_events()
             .context("cannot stop the events")?;
+        // A sample that was being written when its event was stopped.
+        std::thread::sleep(SETTLE);
+        // Twice: the second reading makes the first the settled one.
+        self.counts.read(&self.it.set.events);
         self.counts.read(&self.it.set.events);
         if let Some(batch) = self.unwritten.take() {
             self.write(batch)?;

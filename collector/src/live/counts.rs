@@ -15,6 +15,8 @@ const WORDS: usize = 5;
 struct Totals {
     /// Events counted when the descriptors were last read.
     value: u64,
+    /// The same one reading earlier: what was being written then is in a ring by now.
+    settled: u64,
     lost: u64,
     /// Time enabled and not running: not scheduled.
     idle_ns: u64,
@@ -34,7 +36,8 @@ impl Counts {
         Self(vec![Totals::default(); events.len()])
     }
 
-    /// Reads all descriptors. Do it before a round: what is counted by then is in the rings, lost, or residue.
+    /// Reads all descriptors. An event may be counted and its sample still be written when its CPU is interrupted, so
+    /// residue is told one reading later.
     pub(super) fn read(&mut self, events: &[OpenEvent]) {
         for (totals, event) in self.0.iter_mut().zip(events) {
             let (mut value, mut lost, mut idle) = (0_u64, 0_u64, 0_u64);
@@ -48,6 +51,7 @@ impl Counts {
                     lost += words[4];
                 }
             }
+            totals.settled = totals.value;
             totals.value = totals.value.max(value);
             totals.lost = totals.lost.max(lost);
             totals.idle_ns = totals.idle_ns.max(idle);
@@ -76,7 +80,7 @@ impl Totals {
         let residue = if event.countable && event.counts_lost && event.period > 0 {
             // Each CPU's descriptor may hold an unfinished period of its own.
             let unfinished = event.descriptors.len() as u64;
-            let due = (self.value / event.period).saturating_sub(if event.period > 1 {
+            let due = (self.settled / event.period).saturating_sub(if event.period > 1 {
                 unfinished
             } else {
                 0

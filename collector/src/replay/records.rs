@@ -142,7 +142,7 @@ fn change(event: &Event) -> (Change, Attr) {
     if attr.samples(sample::TIME) {
         let change = Change {
             stamp: None,
-            layout: event.layout.clone().ok(),
+            layout: event.layout.ok(),
         };
         return (change, attr.clone());
     }

@@ -280,6 +280,9 @@ impl Inner {
         if number <= self.numbers.acked {
             let mut batch = side.map_or_else(Batch::default, |(_, batch)| batch);
             batch.number = number;
+            if batch.closed_wall_ns == 0 {
+                batch.closed_wall_ns = self.closed_near(number);
+            }
             batch.counts.clear(); // they were counted with the samples
             batch.gap = Some(gap(GAP_FREED));
             return Ok(batch);
@@ -304,7 +307,7 @@ impl Inner {
             }
             (None, None) => Batch {
                 number,
-                closed_wall_ns: self.closed_before(number),
+                closed_wall_ns: self.closed_near(number),
                 gap: Some(gap(corrupt(number))),
                 side_band_partial: true,
                 ..Batch::default()
@@ -312,21 +315,18 @@ impl Inner {
         })
     }
 
-    /// When the nearest readable batch before was closed.
-    fn closed_before(&self, number: u64) -> u64 {
-        let mut earlier = self
-            .side
-            .kinds()
-            .rev()
-            .filter(|(earlier, _)| *earlier < number);
-        earlier
-            .find_map(|(earlier, _)| match self.side.read(earlier).ok()? {
-                Found::Whole(_, payload) => {
-                    Some(Batch::decode(payload.as_slice()).ok()?.closed_wall_ns)
-                }
-                Found::Corrupt | Found::Missing => None,
-            })
-            .unwrap_or(0)
+    /// When the nearest readable batch was closed, an earlier one first.
+    fn closed_near(&self, number: u64) -> u64 {
+        let closed = |other: u64| match self.side.read(other).ok()? {
+            Found::Whole(_, payload) => {
+                Some(Batch::decode(payload.as_slice()).ok()?.closed_wall_ns)
+            }
+            Found::Corrupt | Found::Missing => None,
+        };
+        let numbers = || self.side.kinds().map(|(other, _)| other);
+        let earlier = numbers().rev().filter(|other| *other < number);
+        let later = numbers().filter(|other| *other > number);
+        earlier.chain(later).find_map(closed).unwrap_or(0)
     }
 }
 

@@ -146,3 +146,33 @@ async fn a_stopped_import_says_how_far_it_came() {
     );
     assert!(!stopped.is_bad_input());
 }
+
+/// Files of many perf versions, machines and kinds of damage, where they are at hand.
+#[test]
+fn every_file_at_hand_is_taken_or_refused_as_bad_input() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/perfdata");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        eprintln!("skipped: no files at {}", folder.display());
+        return;
+    };
+    let mut taken = 0;
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "data") {
+            continue;
+        }
+        match Import::open(&path, ImportOptions::default()) {
+            Ok(import) => {
+                let summary = import.summary();
+                assert!(
+                    summary.batches > 0 && !summary.events.is_empty(),
+                    "{}",
+                    path.display()
+                );
+                taken += 1;
+            }
+            Err(error) => assert!(error.is_bad_input(), "{}: {error:?}", path.display()),
+        }
+    }
+    assert!(taken > 10, "only {taken} files were taken");
+}

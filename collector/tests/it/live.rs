@@ -74,11 +74,7 @@ fn run_short_lived(count: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_load_every_counted_fault_arrives_with_what_it_needs() {
     let folder = tempfile::tempdir().unwrap();
-    let decoder = Running::start(Manners {
-        ack_every: 2,
-        ..Manners::default()
-    })
-    .await;
+    let decoder = Running::start(Manners::default()).await;
     let config = config(&decoder.endpoint, folder.path());
     if !possible(&config) {
         return;
@@ -257,6 +253,44 @@ async fn what_no_decoder_took_is_sent_by_the_next_run_under_its_own_source() {
         "nobody looked between the runs"
     );
     assert_eq!(got.batches[&epoch][0].blind_ns, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_period_takes_one_of_so_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = Running::start(Manners::default()).await;
+    let mut config = config(&decoder.endpoint, folder.path());
+    config.events = vec![EventConfig::named("minor-faults")];
+    if !possible(&config) {
+        return;
+    }
+    let stop = CancellationToken::new();
+    let (reporter, mut status) = Reporter::new();
+    let running = tokio::spawn(run_reporting(config, reporter, stop.clone()));
+    status.wait_for(|status| status.batches > 0).await.unwrap();
+    tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let said = status.borrow().clone();
+    let got = decoder.got();
+    let batches = &got.batches[&said.source.unwrap().epoch];
+    let faults = batches[0]
+        .events
+        .iter()
+        .find(|event| event.name == "minor-faults")
+        .unwrap();
+    let layout = SampleLayout::new(&Attr::parse(&faults.attr).unwrap()).unwrap();
+    let mut seen = Seen::default();
+    for batch in batches {
+        seen.take(batch, &faults.ids, &layout);
+        assert!(batch.counts.iter().all(|count| count.period == 19));
+    }
+    let estimate = seen.own * 19;
+    let pages = PAGES as u64;
+    assert!(
+        (pages * 9 / 10..pages * 2).contains(&estimate),
+        "{estimate} of {pages}"
+    );
 }
 
 #[test]
