@@ -65,11 +65,13 @@ function empty(...words) {
 
 const code = (text) => element("code", "", text);
 
-function nothingYet(filtered) {
-  if (filtered) {
-    return empty("No samples with these filters in this range. Choose a longer range, another host, or switch “remote NUMA only” off: " +
-      "software tiers know a locality only where the page's node is known.");
+/** What to do where there are no samples; only the first place says it at length. */
+function nothingYet(params, atLength) {
+  if (params.locality || params.host) {
+    return empty("No samples with these filters in this range.", atLength ? " Choose a longer range, all hosts, or switch “remote NUMA only” off: " +
+      "software tiers know a locality only where the page's node is known." : "");
   }
+  if (!atLength) return empty("No samples in this range yet.");
   return empty("No samples in this range yet. ", code("memwide up"), " collects on this machine within seconds; ",
     code("memwide doctor"), " says what is missing; ", code("memwide up --demo"), " adds a simulated fleet; ",
     code("memwide import FILE"), " brings a perf.data file.");
@@ -95,7 +97,7 @@ function mixes(rows, key, order, classOf) {
   const tiers = ["precise", "event", "software"];
   const sorted = [...groups.values()].sort((a, b) => tiers.indexOf(a.tier) - tiers.indexOf(b.tier) || b.n - a.n);
   return sorted.map((group) => {
-    const bars = [...group.bars.values()].sort((a, b) => order.indexOf(a.value) - order.indexOf(b.value) || b.n - a.n);
+    const bars = [...group.bars.values()].sort((a, b) => order.indexOf(a.value) - order.indexOf(b.value) || a.text.length - b.text.length);
     const title = element("h3", "",
       element("span", "", tier(group.tier), " ", group.event),
       element("span", "", `n = ${whole.format(group.n)} samples`));
@@ -126,7 +128,8 @@ function table(columns, rows) {
   const head = element("tr", "", ...columns.map((column, i) => {
     const cell = element("th", numeric[i] ? "number" : "", column.title || column.name);
     cell.scope = "col";
-    if (column.unit && column.unit !== column.name) cell.append(element("small", "", column.unit));
+    const below = column.below ?? column.unit;
+    if (below && below !== column.name) cell.append(element("small", "", below));
     return cell;
   }));
   const body = rows.map((row) => element("tr", "", ...row.map((value, i) => {
@@ -155,23 +158,23 @@ async function showLevels(params, signal) {
   const answer = await ask("breakdown", { ...params, by: "level", limit: 1000 }, signal);
   const rows = records(answer);
   const classOf = (bar) => (MEMORY.has(bar.value) ? "memory" : ["none", "unknown"].includes(bar.value) ? "none" : "");
-  put(byId("levels"), ...(rows.length ? mixes(rows, levelOf, LEVELS, classOf) : [nothingYet(params.locality || params.host)]));
+  put(byId("levels"), ...(rows.length ? mixes(rows, levelOf, LEVELS, classOf) : [nothingYet(params, true)]));
 }
 
 async function showLocalities(params, signal) {
   const answer = await ask("breakdown", { ...params, by: "locality", limit: 1000 }, signal);
   const rows = records(answer);
   const classOf = (bar) => ({ remote: "far", unknown: "none" })[bar.value] || "";
-  put(byId("localities"), ...(rows.length ? mixes(rows, localityOf, LOCALITIES, classOf) : [nothingYet(params.locality || params.host)]));
+  put(byId("localities"), ...(rows.length ? mixes(rows, localityOf, LOCALITIES, classOf) : [nothingYet(params, false)]));
 }
 
 async function showFunctions(params, signal) {
   const answer = await ask("functions", { ...params, by: byId("by").value, limit: 25 }, signal);
   const rows = records(answer);
-  if (!rows.length) return put(byId("functions"), nothingYet(params.locality || params.host));
+  if (!rows.length) return put(byId("functions"), nothingYet(params, false));
   const columns = [
     { name: "function" }, { name: "module" }, { name: "tier", numeric: false }, { name: "event" },
-    { name: "samples", unit: "n", numeric: true }, { name: "share", title: "share", unit: "ratio", numeric: true },
+    { name: "samples", unit: "samples", numeric: true }, { name: "share", unit: "ratio", below: "within event", numeric: true },
     { name: "weight", unit: "cycles", numeric: true }, { name: "est_events", title: "est. events", unit: "events", numeric: true },
     { name: "hosts", numeric: true },
   ];
@@ -181,7 +184,6 @@ async function showFunctions(params, signal) {
     if (column.name === "weight" && !row.weight) return null;
     return row[column.name];
   }));
-  for (const column of used) if (column.name === "share") column.unit = "ratio";
   put(byId("functions"), table(used, cells), ...notes(answer));
 }
 
@@ -199,7 +201,8 @@ async function showHosts(params, signal) {
   const rows = records(answer);
   offerHosts(rows.map((row) => row.host));
   if (!rows.length) {
-    return put(byId("hosts"), empty("No host has reported in the last 24 hours. Start ", code("memwide up"), " here, or a collector on each node."));
+    put(byId("hosts"), empty("No host has reported in the last 24 hours. Start ", code("memwide up"), " here, or a collector on each node."));
+    return answer;
   }
   const columns = [
     { name: "host" }, { name: "kind" }, { name: "last seen", numeric: true }, { name: "completeness", unit: "stored / produced", numeric: true },

@@ -80,7 +80,7 @@ impl Hosts {
             "SELECT host, formatDateTime(greatest(ledger_time, toDateTime(facts_time, 'UTC')), \
              '%Y-%m-%dT%H:%i:%SZ', 'UTC'), \
              stored, produced, if(produced = 0, NULL, stored / produced), lost, blind, \
-             arrayStringConcat(tiers, ' '), {facts}, cpus, nodes, capabilities \
+             arrayStringConcat(tiers, ' '), {facts}, nullIf(cpus, 0), nullIf(nodes, 0), capabilities \
              FROM (SELECT host, max(time) AS ledger_time, {stored} AS stored, {produced} AS produced, \
              sumIf(records, {within} AND reason IN ({losses})) AS lost, \
              sumIf(seconds, {within} AND reason = '{blind}') AS blind \
