@@ -129,6 +129,11 @@ fn rename(tid: u32, number: u32) -> Option<Marker> {
 }
 
 impl Marker {
+    /// The thread that renamed itself.
+    pub(crate) fn tid(&self) -> u32 {
+        self.tid
+    }
+
     fn width(&self) -> u64 {
         self.wall_after_ns - self.wall_before_ns
     }

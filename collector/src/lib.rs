@@ -3,6 +3,7 @@
 //! - [`run`] collects on this machine until it is stopped; [`Status`] tells what and how far; [`probe`] says what the
 //!   machine could collect without starting anything.
 //! - [`Import`] replays a perf.data file as a host.
+//! - [`Recorder`] writes a perf.data file instead.
 //! - [`uplink`] sends the batches of anything that implements [`uplink::BatchStore`]: the spool, a file, a simulated host.
 //!
 //! It does not decode: no symbol is looked up, no sample field is read but the event's id. What it sends are the kernel's
@@ -15,6 +16,7 @@ mod events;
 mod facts;
 mod live;
 pub mod metrics;
+mod record;
 mod replay;
 mod ring;
 mod snapshot;
@@ -30,6 +32,9 @@ pub use events::OpenError;
 pub use live::{probe, run, run_reporting};
 pub use replay::{
     Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
+};
+pub use record::{
+    RecordError, RecordOptions, RecordSummary, RecordTarget, RecordedEvent, Recorder,
 };
 pub use spool::SpoolError;
 pub use status::{EventStatus, Reporter, Status};

@@ -86,6 +86,26 @@ pub(crate) fn take(
     writer.out
 }
 
+/// Reads one process, and the kernel.
+pub(crate) fn take_process(
+    machine: &Machine,
+    stamp: &Stamp,
+    build_ids: &mut BuildIds,
+    pid: u32,
+) -> Snapshot {
+    let mut writer = Writer {
+        out: Snapshot::default(),
+        stamp,
+        time: stamp.anchor.perf_now(),
+    };
+    kernel::write(machine, &mut writer);
+    let folder = machine.proc.join(pid.to_string());
+    if process(&folder, pid, &mut writer, build_ids).is_some() {
+        writer.out.processes = 1;
+    }
+    writer.out
+}
+
 fn number(name: &std::ffi::OsStr) -> Option<u32> {
     name.to_str()?.parse().ok()
 }

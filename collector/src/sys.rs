@@ -13,7 +13,16 @@ use perf_event_open_sys::ioctls;
 /// Bytes of the attr that the binding has fields for; also the size recorded in event descriptions.
 pub(crate) const ATTR_BYTES: usize = size_of::<perf_event_attr>();
 
-/// An open event of one CPU, all processes.
+/// Whose events a descriptor takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// A task; `None`: all of them, on one CPU.
+    pub(crate) pid: Option<u32>,
+    /// A CPU; `None`: wherever the task runs.
+    pub(crate) cpu: Option<u32>,
+}
+
+/// An open event.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: OwnedFd,
@@ -47,17 +56,26 @@ impl Descriptor {
 
     /// Opens `attr` in the group that `leader` leads.
     pub(crate) fn open_in_group(attr: &Attr, cpu: u32, leader: &Self) -> io::Result<Self> {
+        let place = Place {
+            pid: None,
+            cpu: Some(cpu),
+        };
+        Self::open_at(attr, place, Some(leader))
+    }
+
+    /// Opens `attr` for the tasks and CPUs of `place`, alone or in the group that `leader` leads.
+    pub(crate) fn open_at(attr: &Attr, place: Place, leader: Option<&Self>) -> io::Result<Self> {
+        let number = |id: Option<u32>| id.map_or(-1, |id| i32::try_from(id).unwrap_or(i32::MAX));
         let mut builder = Builder::new(Software::DUMMY);
-        builder.any_pid().one_cpu(cpu as usize);
-        fill(builder.attrs_mut(), attr);
         let kernel_attr = builder.attrs_mut();
+        fill(kernel_attr, attr);
         // SAFETY: `kernel_attr` is a whole attr with its own size in it, and lives through the call; the leader is open.
         let fd = unsafe {
             perf_event_open_sys::perf_event_open(
                 kernel_attr,
-                -1,
-                i32::try_from(cpu).unwrap_or(i32::MAX),
-                leader.fd.as_raw_fd(),
+                number(place.pid),
+                number(place.cpu),
+                leader.map_or(-1, |leader| leader.fd.as_raw_fd()),
                 std::os::raw::c_ulong::from(PERF_FLAG_FD_CLOEXEC),
             )
         };

@@ -8,9 +8,12 @@ mod open;
 mod pmu;
 mod spec;
 
+pub(crate) use capability::explain;
+pub(crate) use ladder::open_with_less;
 pub use open::OpenError;
-pub(crate) use open::{EventSet, OpenEvent, probe};
+pub(crate) use open::{DUMMY, EventSet, OpenEvent, probe, raise_file_limit, side_band_attr};
 pub(crate) use pmu::intel_load_latency;
+pub(crate) use spec::{Absent, BASE, EventSpec, base_attr, resolve};
 
 #[cfg(test)]
 pub(crate) use open::side_band_layout;

@@ -15,7 +15,7 @@ use crate::ring::{Ring, ring_size};
 use crate::sys::{ATTR_BYTES, Descriptor};
 
 /// `perf_event_attr.config` of the event that counts nothing.
-const DUMMY: u64 = 9;
+pub(crate) const DUMMY: u64 = 9;
 /// The side-band leader's place in the source's events.
 pub(crate) const SIDE_BAND: u32 = 0;
 /// Name of the side-band leader.
@@ -294,7 +294,8 @@ fn leader_attr(ring_bytes: usize) -> Attr {
     attr
 }
 
-fn side_band_attr(config: &Config, ring_bytes: usize) -> Attr {
+/// Attr of the leader that records mappings, names and tasks.
+pub(crate) fn side_band_attr(config: &Config, ring_bytes: usize) -> Attr {
     let mut attr = leader_attr(ring_bytes);
     attr.flags = attr
         .flags
@@ -331,7 +332,7 @@ fn describe_side_band(attr: &Attr, rings: &[CpuRings]) -> EventDesc {
 }
 
 /// Descriptors are events × CPUs; the soft limit is often 1,024.
-fn raise_file_limit() {
+pub(crate) fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
     let wanted = Rlimit {

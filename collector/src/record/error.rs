@@ -1,0 +1,88 @@
+//! Why nothing was recorded.
+
+use std::io;
+use std::path::PathBuf;
+
+use memwide_perf_abi::FileError;
+
+/// Why nothing was recorded. No file is left behind then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The machine or the kernel does not have the event.
+    #[error("cannot record {name}: {reason}{}", then(remedy))]
+    Event {
+        /// As it was asked for.
+        name: String,
+        /// Why not.
+        reason: String,
+        /// What to do; empty: nothing.
+        remedy: String,
+    },
+    /// The kernel does not let it be opened.
+    #[error("cannot record {what}: {reason}{}", then(remedy))]
+    Refused {
+        /// What was opened.
+        what: String,
+        /// Why not.
+        reason: String,
+        /// What to do; empty: nothing.
+        remedy: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody has this process id.
+    #[error("there is no process {pid}; see `ps -e` for those that run")]
+    NoProcess {
+        /// The id.
+        pid: u32,
+    },
+    /// The output cannot be made.
+    #[error("cannot write {}; name another file with -o", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The output exists and is no file that could be replaced.
+    #[error("{} is not a regular file and is not replaced; name another file with -o", path.display())]
+    NotAFile {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// Somebody else is recording into the same file.
+    #[error("another recording writes {}; name another file with -o", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The kernel wrote what is no record, or the disk did not take it.
+    #[error("cannot go on writing {}; what was recorded is removed", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        #[source]
+        source: FileError,
+    },
+    /// A system call of the recording itself failed.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn then(remedy: &str) -> String {
+    if remedy.is_empty() {
+        String::new()
+    } else {
+        format!("; {remedy}")
+    }
+}

@@ -1,0 +1,331 @@
+//! Records into a perf.data file: what `memwide record` does.
+//!
+//! ```text
+//! each CPU: side-band leader ── ring ──┐
+//!           events ─────────────┘      ├─ rounds ─ FILE.part ─ moved to FILE when whole
+//! /proc, as records ───────────────────┘
+//! ```
+
+mod clock;
+mod error;
+mod features;
+mod open;
+mod output;
+mod wanted;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use memwide_perf_abi::file::{EventSpec, Features, feature};
+use memwide_perf_abi::{LostSamples, Record, SampleId, SampleLayout, encode};
+use memwide_service::CancellationToken;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::events::machine::Machine;
+use crate::snapshot::{self, BuildIds, Stamp};
+pub use error::RecordError;
+use open::EventSet;
+use output::{Output, Place};
+
+/// Name of the event that carries mappings, names and tasks; perf calls its own the same.
+const SIDE_BAND_NAME: &str = "dummy";
+/// How long to wait for a ring to fill to a quarter before looking anyway.
+const POLL_NS: i64 = 100_000_000;
+/// How long a stopped event may still be writing: the rest of an interrupted fault.
+const SETTLE: Duration = Duration::from_millis(5);
+
+/// What to record, and where to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// Names as the collector's configuration has them, single or in lists with commas; none: every fault, and the
+    /// precise memory events of this machine.
+    pub events: Vec<String>,
+    /// A sample every how many events, of all events.
+    pub period: Option<u64>,
+    /// Take callchains.
+    pub callchain: bool,
+    /// Whose events.
+    pub target: RecordTarget,
+    /// The file; one that exists is replaced when the recording is whole.
+    pub output: PathBuf,
+    /// Words of the command line, told in the file.
+    pub command_line: Vec<String>,
+}
+
+/// Whose events are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordTarget {
+    /// All processes on all CPUs.
+    All,
+    /// A process, its threads, and what they start from now on.
+    Process(u32),
+    /// A process that is about to exec, and what it starts: recording begins with the exec.
+    Exec(u32),
+}
+
+impl RecordTarget {
+    fn pid(self) -> Option<u32> {
+        match self {
+            Self::All => None,
+            Self::Process(pid) | Self::Exec(pid) => Some(pid),
+        }
+    }
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordSummary {
+    /// Each event.
+    pub events: Vec<RecordedEvent>,
+    /// Mappings, names and tasks the kernel had no room for: symbols may be missing.
+    pub side_band_lost: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// What was recorded of one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedEvent {
+    /// Its name.
+    pub name: String,
+    /// Samples in the file.
+    pub samples: u64,
+    /// Samples the kernel had no room for.
+    pub lost: u64,
+}
+
+/// A recording under way.
+#[derive(Debug)]
+pub struct Recorder {
+    set: EventSet,
+    output: Output,
+    features: Features,
+    layout: SampleLayout,
+    notes: Vec<String>,
+    /// Side-band events whose tasks ended, in the order of the lanes.
+    hung: Vec<bool>,
+    /// Records of one ring on their way.
+    buffer: Vec<u8>,
+}
+
+impl Recorder {
+    /// Opens the events and starts them; those of [`RecordTarget::Exec`] wait for the exec. What runs already is written
+    /// to the file.
+    pub fn start(options: &RecordOptions) -> Result<Self, RecordError> {
+        let machine = Machine::default();
+        let mut notes = Vec::new();
+        let (place, file) = Place::take(&options.output)?;
+        let wanted = wanted::wanted(options, &machine, &mut notes)?;
+        let (anchor, user_only) = clock::anchor().map_err(|source| {
+            let (reason, remedy) = crate::events::explain(&source, &machine);
+            RecordError::Refused {
+                what: "anything".to_owned(),
+                reason,
+                remedy,
+                source,
+            }
+        })?;
+        if user_only {
+            let remedy = "as root, with CAP_PERFMON or with kernel.perf_event_paranoid at 1 both are recorded";
+            notes.push(format!(
+                "only user mode is recorded, not the kernel; {remedy}"
+            ));
+        }
+        let mut set = EventSet::open_rings(options.target, user_only, &machine, &mut notes)?;
+        for event in wanted {
+            set.open_event(event, user_only, &machine, &mut notes)?;
+        }
+        let specs = specs(&set);
+        let layout = layout(&set)?;
+        let mut features = features::of_machine(&machine, &anchor, &options.command_line);
+        if let Some(tracing) = features::tracing(&set.events, &machine) {
+            features.set_raw(feature::TRACING_DATA, tracing);
+        }
+        let mut recorder = Self {
+            hung: vec![false; set.side_band_ids().len()],
+            output: Output::new(place, file, &specs)?,
+            set,
+            features,
+            layout,
+            notes,
+            buffer: Vec::new(),
+        };
+        let cannot_start = |source| RecordError::System {
+            what: "start the events",
+            source,
+        };
+        recorder.set.enable_side_band().map_err(cannot_start)?;
+        recorder.write_snapshot(options.target, &machine, anchor)?;
+        recorder.set.enable_events().map_err(cannot_start)?;
+        Ok(recorder)
+    }
+
+    /// What is missing, and what could be done about it; a line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Records until `stop` is cancelled or all recorded processes ended, and completes the file.
+    pub fn run(mut self, stop: &CancellationToken) -> Result<RecordSummary, RecordError> {
+        while !stop.is_cancelled() && !self.hung.iter().all(|hung| *hung) {
+            self.wait()?;
+            self.round()?;
+        }
+        self.set.disable().map_err(|source| RecordError::System {
+            what: "stop the events",
+            source,
+        })?;
+        std::thread::sleep(SETTLE);
+        while self.round()? {}
+        self.finish()
+    }
+
+    /// What runs already, before the first round ends: records of the rings may be older.
+    fn write_snapshot(
+        &mut self,
+        target: RecordTarget,
+        machine: &Machine,
+        anchor: crate::clock::Anchor,
+    ) -> Result<(), RecordError> {
+        let id = self.set.side_band_ids().first().copied().unwrap_or(0);
+        let stamp = Stamp::new(&self.layout, id, anchor, true);
+        let mut build_ids = BuildIds::default();
+        let mut early = Vec::new();
+        let taken = match target.pid() {
+            Some(pid) => snapshot::take_process(machine, &stamp, &mut build_ids, pid),
+            None => snapshot::take(machine, &stamp, &mut build_ids, || {
+                for lane in &mut self.set.lanes {
+                    lane.ring.copy_new(&mut early);
+                    lane.ring.commit();
+                }
+            }),
+        };
+        if taken.cut {
+            let note = "more runs on this machine than fits: some mappings are missing";
+            self.notes.push(note.to_owned());
+        }
+        self.output.write(&taken.records)?;
+        self.output.write(&early)
+    }
+
+    fn wait(&mut self) -> Result<(), RecordError> {
+        let side_band = self.set.lanes.iter().flat_map(|lane| &lane.side_band);
+        let live: Vec<(usize, BorrowedFd<'_>)> = side_band
+            .map(AsFd::as_fd)
+            .enumerate()
+            .filter(|(at, _)| self.hung.get(*at) == Some(&false))
+            .collect();
+        let polled = live
+            .iter()
+            .map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+        let mut polled: Vec<PollFd<'_>> = polled.collect();
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: POLL_NS,
+        };
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                return Err(RecordError::System {
+                    what: "wait for the rings",
+                    source: io::Error::from(error),
+                });
+            }
+        }
+        for ((at, _), fd) in live.iter().zip(&polled) {
+            if let Some(hung) = self.hung.get_mut(*at) {
+                *hung = fd.revents().contains(PollFlags::HUP);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what all rings hold; `false` if that was nothing.
+    fn round(&mut self) -> Result<bool, RecordError> {
+        let mut any = false;
+        for lane in &mut self.set.lanes {
+            self.buffer.clear();
+            if lane.ring.copy_new(&mut self.buffer) > 0 {
+                self.output.write(&self.buffer)?;
+                lane.ring.commit();
+                any = true;
+            }
+        }
+        if any {
+            self.output.finish_round()?;
+        }
+        Ok(any)
+    }
+
+    fn finish(mut self) -> Result<RecordSummary, RecordError> {
+        let tallies = self.output.tallies.iter();
+        let events: Vec<RecordedEvent> = self
+            .set
+            .events
+            .iter()
+            .zip(tallies.skip(1)) // the side-band's own
+            .map(|(event, tally)| RecordedEvent {
+                name: event.name.clone(),
+                samples: tally.samples,
+                lost: event.lost(),
+            })
+            .collect();
+        let side_band_lost = self.set.side_band_lost();
+        let lost: u64 = events.iter().map(|event| event.lost).sum();
+        // The kernel tells of a loss with the next record that has room: of the last one there is none.
+        let untold = (lost + side_band_lost).saturating_sub(self.output.lost_told);
+        if untold > 0 {
+            self.write_lost(untold)?;
+        }
+        let bytes = self.output.finish(self.features)?;
+        Ok(RecordSummary {
+            events,
+            side_band_lost,
+            bytes,
+        })
+    }
+
+    fn write_lost(&mut self, lost: u64) -> Result<(), RecordError> {
+        let most = self.set.events.iter().max_by_key(|event| event.lost());
+        let first = most.and_then(|event| event.descriptors.first());
+        let id = SampleId {
+            pid: Some(0),
+            tid: Some(0),
+            time: Some(self.output.last_time()),
+            id: Some(first.map_or(0, |event| event.id)),
+            stream_id: None,
+            cpu: Some(0),
+        };
+        let record = Record::LostSamples(LostSamples { lost });
+        let mut out = Vec::new();
+        // It is far from too long: nothing is left out.
+        if encode::record(&mut out, &record, 0, Some((self.layout.trailer(), &id))).is_ok() {
+            self.output.write(&out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Side-band first: readers take its attr for records without an event.
+fn specs(set: &EventSet) -> Vec<EventSpec> {
+    let side_band = EventSpec {
+        attr: set.side_band_attr.clone(),
+        name: SIDE_BAND_NAME.to_owned(),
+        ids: set.side_band_ids(),
+    };
+    let events = set.events.iter().map(|event| EventSpec {
+        attr: event.attr.clone(),
+        name: event.name.clone(),
+        ids: event.descriptors.iter().map(|one| one.id).collect(),
+    });
+    std::iter::once(side_band).chain(events).collect()
+}
+
+fn layout(set: &EventSet) -> Result<SampleLayout, RecordError> {
+    SampleLayout::new(&set.side_band_attr).map_err(|error| RecordError::System {
+        what: "lay out records",
+        source: io::Error::other(error),
+    })
+}

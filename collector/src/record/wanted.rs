@@ -1,0 +1,118 @@
+//! From the names asked for to events this machine has.
+
+use super::{RecordError, RecordOptions};
+use crate::config::EventConfig;
+use crate::events::machine::Machine;
+use crate::events::{Absent, EventSpec, resolve};
+
+/// Recorded unless events are named: every machine has these …
+const FAULTS: [&str; 2] = ["minor-faults", "major-faults"];
+/// … and these are taken where they exist.
+const PRECISE: [&str; 3] = [LOADS, STORES, IBS];
+
+const LOADS: &str = "cpu/mem-loads,ldlat=30/P";
+const STORES: &str = "cpu/mem-stores/P";
+const IBS: &str = "ibs_op//";
+
+/// Frames of a callchain, at most: the kernel's own default.
+const FRAMES_MAX: u16 = 127;
+
+/// An event to open.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) spec: EventSpec,
+    /// Nobody asked for it by name: without it there is still a recording.
+    pub(super) optional: bool,
+}
+
+/// The events to open; notes say what the machine does not have.
+pub(super) fn wanted(
+    options: &RecordOptions,
+    machine: &Machine,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Wanted>, RecordError> {
+    let named: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
+    let mut all = Vec::new();
+    for name in if named.is_empty() { &FAULTS } else { &*named } {
+        let spec = find(name, options, machine).map_err(|absent| RecordError::Event {
+            name: (*name).to_owned(),
+            reason: absent.reason,
+            remedy: absent.remedy,
+        })?;
+        all.push(Wanted {
+            spec,
+            optional: false,
+        });
+    }
+    if named.is_empty() {
+        let (mut any, mut why) = (false, None);
+        for name in PRECISE {
+            match find(name, options, machine) {
+                Ok(spec) => {
+                    any = true;
+                    all.push(Wanted {
+                        spec,
+                        optional: true,
+                    });
+                }
+                Err(absent) => why = Some(absent.reason),
+            }
+        }
+        if let (false, Some(reason)) = (any, why) {
+            notes.push(format!("without precise memory events: {reason}"));
+        }
+    }
+    Ok(all)
+}
+
+fn find(name: &str, options: &RecordOptions, machine: &Machine) -> Result<EventSpec, Absent> {
+    let full = match name {
+        "mem-loads" => LOADS,
+        "mem-stores" => STORES,
+        "ibs_op" => IBS,
+        other => other,
+    };
+    let event = EventConfig {
+        // A file is there to be looked at closely: every fault, unless fewer are wanted.
+        period: options.period.or(FAULTS.contains(&full).then_some(1)),
+        callchain: options.callchain,
+        ..EventConfig::named(full)
+    };
+    resolve(&event, FRAMES_MAX, machine)
+}
+
+/// The names of a list: commas between slashes belong to a name.
+fn split(list: &str) -> Vec<&str> {
+    let mut slashes = 0;
+    let parts = list.split(|letter| {
+        slashes += usize::from(letter == '/');
+        // A breakpoint has one slash only.
+        letter == ',' && (slashes % 2 == 0 || list.starts_with("mem:"))
+    });
+    parts.filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_split_at_commas_between_names() {
+        let rows: [(&str, &[&str]); 5] = [
+            ("minor-faults", &["minor-faults"]),
+            ("a,b", &["a", "b"]),
+            (
+                "cpu/mem-loads,ldlat=30/P,major-faults",
+                &[LOADS, "major-faults"],
+            ),
+            (
+                "mem:0x10/4:w,minor-faults",
+                &["mem:0x10/4:w", "minor-faults"],
+            ),
+            ("", &[]),
+        ];
+        for (list, names) in rows {
+            assert_eq!(split(list), names, "{list}");
+        }
+    }
+}
