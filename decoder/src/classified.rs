@@ -44,7 +44,7 @@ pub(crate) struct Deriver {
 impl Deriver {
     /// From a host's facts.
     pub(crate) fn new(facts: &v1::HostFacts) -> Self {
-        let pid = facts.labels.get("collector_pid");
+        let pid = facts.labels.get("memwide.pid");
         Self {
             pmu: Pmu::of(&facts.cpu_vendor, &facts.arch),
             topology: Topology::new(facts),
