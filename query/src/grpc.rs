@@ -8,6 +8,7 @@ use tonic::{Request, Response, Status};
 use crate::answer::{Answer, Value};
 use crate::ask::{AskError, Breakdown, Functions, Hosts, Ledger, Question};
 use crate::http::{self, Format};
+use crate::metrics;
 use crate::problem::Problem;
 use crate::service::Service;
 
@@ -31,7 +32,7 @@ impl Grpc {
             Ok(question) => self.service.answer(&question).await,
             Err(error) => Err(Problem::from(error)),
         };
-        self.service.count(&outcome);
+        metrics::count(&outcome);
         Ok(Response::new(message(outcome?)))
     }
 }
@@ -91,7 +92,7 @@ impl Query for Grpc {
             })
         }
         .await;
-        self.service.count(&outcome);
+        metrics::count(&outcome);
         Ok(Response::new(outcome?))
     }
 

@@ -2,7 +2,7 @@
 
 use memwide_service::{declare_metrics, label_set};
 
-use crate::problem::Class;
+use crate::problem::{Class, Problem};
 
 label_set! {
     /// How a question ended.
@@ -27,8 +27,8 @@ declare_metrics! {
 }
 
 /// Counts one question.
-pub(crate) fn count(problem: Option<Class>) {
-    let outcome = match problem {
+pub(crate) fn count<T>(outcome: &Result<T, Problem>) {
+    let outcome = match outcome.as_ref().err().map(|problem| problem.class) {
         None => Outcome::Answered,
         Some(Class::Forbidden) => Outcome::Forbidden,
         Some(Class::Limit) => Outcome::Limit,

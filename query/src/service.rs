@@ -9,7 +9,6 @@ use tokio::sync::{Semaphore, watch};
 use crate::answer::{Answer, Column, Completeness, Value};
 use crate::ask::{HostCounts, LedgerCounts, Plan, Question, Range};
 use crate::config::Limits;
-use crate::metrics;
 use crate::problem::{Class, Problem};
 use crate::statement::Statement;
 use crate::status::{Status, StatusDetail};
@@ -188,11 +187,6 @@ impl Service {
             store: store.map_err(|problem| problem.to_string()),
             rows,
         }
-    }
-
-    /// Counts how a question ended.
-    pub(crate) fn count<T>(&self, outcome: &Result<T, Problem>) {
-        metrics::count(outcome.as_ref().err().map(|problem| problem.class));
     }
 
     /// Wall time.

@@ -137,7 +137,7 @@ impl Breakdown {
             &needs,
             filter.range,
         );
-        let (range, rounded) = table.rounded(filter.range);
+        let (range, rounded) = table.rounded(filter);
         let mut statement = Statement::default();
         let mut keys = vec!["tier", "event"];
         keys.extend(self.by.iter().flat_map(|by| by.columns()));

@@ -73,15 +73,18 @@ pub struct Filter {
     pub range: Range,
     /// Rows wanted.
     pub limit: u32,
+    /// When it was asked, in nanoseconds since 1970.
+    pub(super) asked_ns: u64,
     values: BTreeMap<Dimension, Vec<String>>,
 }
 
 impl Filter {
-    /// No filters.
-    pub fn new(range: Range) -> Self {
+    /// No filters, asked at `asked_ns` (nanoseconds since 1970).
+    pub fn new(range: Range, asked_ns: u64) -> Self {
         Self {
             range,
             limit: LIMIT_DEFAULT,
+            asked_ns,
             values: BTreeMap::new(),
         }
     }
@@ -153,12 +156,12 @@ impl Filter {
         mut extra: impl FnMut(&str, &str) -> Result<(), AskError>,
     ) -> Result<Self, AskError> {
         let (mut since, mut until, mut limit) = (None, None, None);
-        let once = |parameter, slot: &mut Option<String>, value: &str| match slot {
-            Some(_) => Err(AskError::Twice { parameter }),
-            None => {
-                *slot = Some(value.to_owned());
-                Ok(())
+        let once = |parameter, slot: &mut Option<String>, value: &str| {
+            if slot.is_some() {
+                return Err(AskError::Twice { parameter });
             }
+            *slot = Some(value.to_owned());
+            Ok(())
         };
         let mut given = Vec::new();
         for (name, value) in pairs {
@@ -191,7 +194,7 @@ impl Filter {
             &until.unwrap_or_default(),
             now_ns,
         )?;
-        let mut filter = Self::new(range);
+        let mut filter = Self::new(range, now_ns);
         for (dimension, value) in given {
             if dimension.values().is_some() {
                 value
@@ -222,11 +225,10 @@ impl Filter {
         now_ns: u64,
     ) -> Result<Self, AskError> {
         let message = message.unwrap_or_default();
-        let mut filter = Self::new(Range::from_wall(
-            message.since_wall_ns,
-            message.until_wall_ns,
+        let mut filter = Self::new(
+            Range::from_wall(message.since_wall_ns, message.until_wall_ns, now_ns)?,
             now_ns,
-        )?);
+        );
         filter.set_limit(message.limit)?;
         let lists = [
             (Dimension::Host, message.host),

@@ -120,7 +120,7 @@ impl Functions {
             &needs,
             filter.range,
         );
-        let (range, rounded) = table.rounded(filter.range);
+        let (range, rounded) = table.rounded(filter);
         let mut statement = Statement::default();
         let keys = self.keys();
         let source = Source::new(&mut statement, table, filter, range, &keys);

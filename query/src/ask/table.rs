@@ -2,7 +2,7 @@
 //! suffices.
 
 use super::filter::{Dimension, Filter};
-use super::time::{HOUR_NS, MINUTE_NS, Range};
+use super::time::{DAY_NS, HOUR_NS, MINUTE_NS, Range};
 use crate::statement::Statement;
 
 /// A table or view with samples or sums of them.
@@ -162,18 +162,35 @@ impl Table {
         }
     }
 
-    /// The range rounded to its steps, and the note that says so.
-    pub(super) fn rounded(self, range: Range) -> (Range, Option<String>) {
-        let rounded = range.outwards(self.step_ns());
+    /// The range rounded to its steps, and what a reader must know of it.
+    pub(super) fn rounded(self, filter: &Filter) -> (Range, Option<String>) {
+        let rounded = filter.range.outwards(self.step_ns());
         let step = if self.step_ns() == HOUR_NS {
             "hours"
         } else {
             "minutes"
         };
-        let note = format!("`{}` has whole {step}: this is {rounded}", self.name());
-        (rounded, (rounded != range).then_some(note))
+        let note = if rounded != filter.range {
+            Some(format!(
+                "`{}` has whole {step}: this is {rounded}",
+                self.name()
+            ))
+        } else if self == Self::Samples
+            && filter.range.since_ns.saturating_add(SAMPLES_KEPT_NS) < filter.asked_ns
+        {
+            Some(
+                "`samples` keeps 3 days: ask for whole hours, without `snoop`, of what is older"
+                    .to_owned(),
+            )
+        } else {
+            None
+        };
+        (rounded, note)
     }
 }
+
+/// How long the table `samples` keeps its rows.
+const SAMPLES_KEPT_NS: u64 = 3 * DAY_NS;
 
 /// Rows to be grouped, and how they hold sums.
 #[derive(Debug)]

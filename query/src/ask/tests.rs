@@ -111,6 +111,11 @@ fn times_are_rounded_outwards_and_that_is_said() {
     assert_eq!(plan.notes, [note]);
     let whole = ask("functions?since=2026-01-01T09:00:00Z&until=2026-01-01T10:00:00Z").unwrap();
     assert_eq!(whole.notes, Vec::<String>::new());
+    let old = ask("functions?since=-4d&until=2025-12-28T11:00:00Z").unwrap();
+    assert_eq!(
+        old.notes,
+        ["`samples` keeps 3 days: ask for whole hours, without `snoop`, of what is older"]
+    );
 }
 
 #[test]

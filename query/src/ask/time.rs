@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn times_are_relative_absolute_or_nanoseconds() {
         let check = |text: &str, expected: u64| {
-            assert_eq!(moment("since", text, NOW), Ok(expected), "{text}")
+            assert_eq!(moment("since", text, NOW), Ok(expected), "{text}");
         };
         check("now", NOW);
         check("-90s", NOW - 90 * SECOND_NS);

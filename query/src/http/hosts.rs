@@ -17,7 +17,7 @@ pub(super) async fn only_loopback(request: Request, next: Next) -> Response {
     let named = request
         .uri()
         .authority()
-        .map(|authority| authority.as_str())
+        .map(axum::http::uri::Authority::as_str)
         .or(header);
     if named.is_none_or(is_loopback) {
         return next.run(request).await;

@@ -74,8 +74,8 @@ const fn summary(question: Name) -> &'static str {
     }
 }
 
-fn parameter(name: &str, description: &str, schema: Json) -> Json {
-    json!({ "name": name, "in": "query", "description": description, "schema": schema })
+fn parameter(name: &str, description: &str, schema: impl Into<Json>) -> Json {
+    json!({ "name": name, "in": "query", "description": description, "schema": schema.into() })
 }
 
 /// Parameters of a question, in the order of its error messages.
@@ -172,8 +172,8 @@ fn reference(schema: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-fn object(properties: Json) -> Json {
-    json!({ "type": "object", "properties": properties })
+fn object(properties: impl Into<Json>) -> Json {
+    json!({ "type": "object", "properties": properties.into() })
 }
 
 fn schemas() -> Json {

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Json, Response};
 
 use super::{accepts, render};
 use crate::ask::{Name, Question};
+use crate::metrics;
 use crate::problem::{Class, Problem};
 use crate::service::Service;
 
@@ -22,7 +23,7 @@ pub(super) async fn answer(
     headers: HeaderMap,
 ) -> Response {
     let outcome = answered(name, &service, pairs, &headers).await;
-    service.count(&outcome);
+    metrics::count(&outcome);
     outcome.unwrap_or_else(IntoResponse::into_response)
 }
 

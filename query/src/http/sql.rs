@@ -13,6 +13,7 @@ use super::accepts;
 use super::questions::{unreadable, with_completeness};
 use crate::answer::Completeness;
 use crate::ask::Range;
+use crate::metrics;
 use crate::problem::{Class, Problem};
 use crate::service::Service;
 
@@ -243,7 +244,7 @@ async fn respond(service: &Service, statement: Result<Statement, Problem>) -> Re
         Ok(response)
     }
     .await;
-    service.count(&outcome);
+    metrics::count(&outcome);
     outcome.unwrap_or_else(IntoResponse::into_response)
 }
 

@@ -44,7 +44,7 @@ async fn document(running: &Running) {
         for parameter in operation["parameters"].as_array().unwrap() {
             let name = parameter["name"].as_str().unwrap();
             let value = example(name, &parameter["schema"]);
-            url.push_str(&format!("{name}={value}&"));
+            url.extend([name, "=", &value, "&"]);
             if parameter["required"] == true {
                 plain = format!("{path}?{name}={value}");
             }

@@ -165,12 +165,7 @@ async fn bounds(running: &Running) {
         "5000 rows (max_result_rows)",
     )
     .await;
-    check(
-        "SELECT length(range(400000000))",
-        422,
-        "max_memory_usage",
-    )
-    .await;
+    check("SELECT length(range(400000000))", 422, "max_memory_usage").await;
     check(
         "SELECT repeat('x', 500000) FROM numbers(5)",
         422,

@@ -132,7 +132,7 @@ impl Running {
     ) -> Reply {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(Duration::from_secs(120)))
+            .timeout_global(Some(Duration::from_mins(2)))
             .build()
             .into();
         let mut request = ureq::http::Request::builder()
