@@ -271,7 +271,10 @@ async function refresh() {
       showHosts(params, mine.signal).catch((problem) => {
         if (!mine.signal.aborted) put(byId("hosts"), element("p", "problem", problem.message));
       })]);
-    if (!mine.signal.aborted) showStatus(status, answer);
+    if (!mine.signal.aborted) {
+      showStatus(status, answer);
+      put(byId("collects"), ...status.collects.map((line) => element("p", "note", line)));
+    }
   } catch (problem) {
     if (!mine.signal.aborted) {
       byId("status").textContent = `no answer from this server (${problem.message}); is memwide still running?`;
