@@ -201,6 +201,11 @@ impl Owner {
             return;
         };
         teller.opened(next);
+        // A source with nothing left to send would otherwise never hear of an acknowledgement that got lost.
+        match self.partition.committed_of(&source) {
+            0 => {}
+            through => teller.committed(through),
+        }
         let stream = Stream {
             id,
             teller,

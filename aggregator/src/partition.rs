@@ -159,6 +159,11 @@ impl Partition {
         Some(self.sources.entry(source).or_insert(fresh).applied + 1)
     }
 
+    /// Last batch of `source` in the stream; 0: none.
+    pub(crate) fn committed_of(&self, source: &Source) -> u64 {
+        self.sources.get(source).map_or(0, |state| state.committed)
+    }
+
     /// The last stream of `source` ended.
     pub(crate) fn close(&mut self, source: &Source) {
         if self

@@ -245,7 +245,8 @@ impl Access {
     pub(crate) fn locality(&self) -> Locality {
         match (self.remote, self.level) {
             (true, _) => Locality::Remote,
-            (false, lvl_num::LFB) => Locality::Unknown,
+            // A pending miss, a store that missed the L1: the hardware does not say where the data came from.
+            (false, lvl_num::LFB | lvl_num::NA) => Locality::Unknown,
             (false, _) => Locality::Local,
         }
     }
