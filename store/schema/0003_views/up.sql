@@ -136,7 +136,11 @@ COMMENT 'Who, where: closed hours from functions_1h and the open rest from sampl
 
 CREATE VIEW IF NOT EXISTS ${view:accesses} AS
 SELECT
-    s.*,
+    -- Joined tables have columns of these names too: without names of their own they would be called `s.…` outside.
+    s.* EXCEPT (function_id, workload_id, data_id),
+    s.function_id AS function_id,
+    s.workload_id AS workload_id,
+    s.data_id AS data_id,
     f.function AS function,
     f.module AS module,
     f.build_id AS build_id,

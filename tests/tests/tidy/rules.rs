@@ -1,9 +1,7 @@
 //! What ARCHITECTURE.md and STYLE.md promise, checked.
 
-mod support;
-
 use std::collections::BTreeMap;
-use support::{Package, packages, root, sources};
+use crate::support::{Package, packages, root, sources};
 
 /// Packages each package of ours may depend on. A service is never in another service's row.
 const MAY_USE: [(&str, &[&str]); 13] = [
@@ -161,10 +159,10 @@ fn nothing_is_left_open_and_no_test_is_switched_off() {
 #[test]
 fn documents_point_at_files_that_exist() {
     let mut wrong = Vec::new();
-    for (path, text) in support::documents() {
+    for (path, text) in crate::support::documents() {
         let folder = root().join(&path);
         let folder = folder.parent().unwrap();
-        for link in support::links(&text) {
+        for link in crate::support::links(&text) {
             let target = link.split('#').next().unwrap_or_default();
             let outside = target.is_empty() || target.contains("://") || target.starts_with("mailto:");
             if !outside && !folder.join(target).exists() {
@@ -179,7 +177,7 @@ fn documents_point_at_files_that_exist() {
 fn make_targets_of_the_documents_exist() {
     let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();
     let mut wrong = Vec::new();
-    for (path, text) in support::documents() {
+    for (path, text) in crate::support::documents() {
         for piece in text.split('`').filter(|piece| piece.starts_with("make ")) {
             let target = piece.split_whitespace().nth(1).unwrap_or_default();
             let known = makefile.lines().any(|line| line.starts_with(&format!("{target}:")));

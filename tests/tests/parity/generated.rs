@@ -1,0 +1,238 @@
+//! A memory profile of this test's own binary and of the running kernel: real symbols, made-up accesses.
+
+use memwide_perf_abi::file::{EventSpec, Features, feature};
+use memwide_perf_abi::{
+    Attr, AttrFlags, Comm, FileId, FileWriter, Mmap, Mmap2, Record, SampleFields, SampleId, SampleLayout, Weight, attr_kind,
+    encode, misc, sample,
+};
+use std::fs::File;
+use std::path::Path;
+
+const PIDS: u32 = 4;
+const BASE: u64 = 0x5555_0000_0000;
+const ANON: u64 = 0x7f00_0000_0000;
+/// Samples of a round; times of the CPUs overlap within it.
+const ROUND: u64 = 1_000;
+
+/// Words as PMUs write them: old and new encodings, nothing available, blocked and locked accesses.
+const WORDS: [u64; 11] = [
+    0x6_8810_0842,
+    0x2_6810_0142,
+    0x1_8868_1084,
+    0x5_0801_44,
+    0x1a_a210_2042 | 1 << 13,
+    0x18_6810_0242,
+    0x3b_a810_8042,
+    0x5_0800_21,
+    0x0808_6810_0042,
+    0x0250_6910_0142,
+    0x4_6a10_0c42,
+];
+
+/// Numbers without a clock.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 8) % bound
+    }
+}
+
+fn events() -> [EventSpec; 2] {
+    let common = sample::IDENTIFIER
+        | sample::IP
+        | sample::TID
+        | sample::TIME
+        | sample::ADDR
+        | sample::CPU
+        | sample::PERIOD
+        | sample::DATA_SRC;
+    let event = |config, more, name: &str, id| EventSpec {
+        attr: Attr {
+            kind: attr_kind::RAW,
+            config,
+            sample_type: common | more,
+            sample_period: 1000,
+            flags: AttrFlags::default()
+                .with_sample_id_all(true)
+                .with_exclude_guest(true)
+                .with_precise_ip(2),
+            ..Attr::default()
+        },
+        name: name.to_owned(),
+        ids: vec![id],
+    };
+    [
+        event(0x1cd, sample::WEIGHT, "cpu/mem-loads,ldlat=30/P", 1),
+        event(0x82d0, sample::WEIGHT, "cpu/mem-stores/P", 2),
+    ]
+}
+
+/// Code and data addresses that samples fall on.
+struct Places {
+    program: std::path::PathBuf,
+    program_len: u64,
+    kernel_start: u64,
+    kernel: Vec<u64>,
+}
+
+impl Places {
+    fn here() -> Self {
+        let program = std::env::current_exe().unwrap();
+        let program_len = std::fs::metadata(&program).unwrap().len();
+        let kallsyms = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let address = |line: &str| u64::from_str_radix(line.split(' ').next()?, 16).ok();
+        let start = kallsyms.lines().find(|line| line.ends_with(" T _text")).and_then(address);
+        let kernel_start = start.unwrap_or(0);
+        let text = kallsyms.lines().filter(|line| line.contains(" T ") && !line.contains('['));
+        let kernel = text.filter_map(address).filter(|at| kernel_start != 0 && *at >= kernel_start);
+        let kernel: Vec<u64> = kernel.step_by(97).take(300).collect();
+        if kernel.is_empty() {
+            eprintln!("skipped: kernel symbols, as /proc/kallsyms hides their addresses");
+        }
+        Self {
+            program,
+            program_len,
+            kernel_start,
+            kernel,
+        }
+    }
+}
+
+/// Writes a file with so many samples.
+pub(crate) fn write(to: &Path, samples: u64) {
+    let events = events();
+    let layouts = events.each_ref().map(|event| SampleLayout::new(&event.attr).unwrap());
+    let places = Places::here();
+    let mut writer = FileWriter::new(File::create(to).unwrap(), &events).unwrap();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut batch = side_band(&places, &layouts[0]);
+    for at in 0..samples {
+        let event = usize::from(random.below(3) == 0);
+        let (mode, fields) = one(&places, &mut random, at);
+        let fields = SampleFields {
+            id: events[event].ids[0],
+            ..fields
+        };
+        encode::sample(&mut batch, &fields, mode, &layouts[event]).unwrap();
+        if (at + 1).is_multiple_of(ROUND) {
+            writer.write_records(&batch).unwrap();
+            writer.finish_round().unwrap();
+            batch.clear();
+        }
+    }
+    writer.write_records(&batch).unwrap();
+    let mut features = Features::default();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    features.set_text(feature::OSRELEASE, release.trim());
+    features.set_text(feature::ARCH, std::env::consts::ARCH);
+    writer.finish(&features).unwrap();
+}
+
+/// One sample: who, where, what.
+fn one(places: &Places, random: &mut Random, at: u64) -> (u16, SampleFields<'static>) {
+    let pid = 100 + u32::try_from(random.below(PIDS.into())).unwrap();
+    let kernel = !places.kernel.is_empty() && random.below(4) == 0;
+    let ip = if kernel {
+        let which = usize::try_from(random.below(places.kernel.len() as u64)).unwrap();
+        places.kernel[which] + random.below(8)
+    } else if random.below(20) == 0 {
+        0x1000 + random.below(4) // where nothing is mapped
+    } else {
+        BASE + random.below(places.program_len / 512) * 512
+    };
+    let addr = match random.below(4) {
+        0 => 0,
+        1 => BASE + random.below(places.program_len / 4096) * 4096,
+        _ => ANON + random.below(200) * 32,
+    };
+    // A third of the weights is 0, which perf counts as 1.
+    let weight = random.below(3) * random.below(400);
+    let word = WORDS[usize::try_from(random.below(WORDS.len() as u64)).unwrap()];
+    let fields = SampleFields {
+        pid,
+        tid: pid,
+        // Two CPUs, each in order, overlapping within a round.
+        time: 1_000_000_000 + at * 100 - random.below(50),
+        cpu: u32::try_from(at % 2).unwrap(),
+        period: 1 + random.below(1000),
+        ip,
+        addr,
+        weight: Weight {
+            weight,
+            ..Weight::default()
+        },
+        data_src: word,
+        ..SampleFields::default()
+    };
+    (if kernel { misc::KERNEL } else { misc::USER }, fields)
+}
+
+fn side_band(places: &Places, layout: &SampleLayout) -> Vec<u8> {
+    let mut batch = Vec::new();
+    let mut put = |mode, record: &Record<'_>| {
+        let id = SampleId {
+            pid: Some(0),
+            tid: Some(0),
+            time: Some(1),
+            id: Some(1),
+            cpu: Some(0),
+            ..SampleId::default()
+        };
+        encode::record(&mut batch, record, mode, Some((layout.trailer(), &id))).unwrap();
+    };
+    if places.kernel_start != 0 {
+        let kernel = Mmap {
+            pid: u32::MAX,
+            tid: 0,
+            addr: places.kernel_start,
+            len: 0x200_0000,
+            pgoff: places.kernel_start,
+            data: false,
+            filename: b"[kernel.kallsyms]_text",
+        };
+        put(misc::KERNEL, &Record::Mmap(kernel));
+    }
+    let program = places.program.to_string_lossy().into_owned();
+    for pid in 100..100 + PIDS {
+        let comm = format!("worker{}", pid % 3);
+        let comm = Comm {
+            pid,
+            tid: pid,
+            comm: comm.as_bytes(),
+            exec: true,
+        };
+        put(misc::USER, &Record::Comm(comm));
+        for (addr, len, prot, filename) in [
+            (BASE, places.program_len.next_multiple_of(4096), 5, program.as_bytes()),
+            (ANON, 0x100_0000, 3, b"//anon"),
+        ] {
+            let map = Mmap2 {
+                pid,
+                tid: pid,
+                addr,
+                len,
+                pgoff: 0,
+                file: FileId::Inode {
+                    maj: 8,
+                    min: 1,
+                    ino: 42,
+                    generation: 0,
+                },
+                prot,
+                flags: 2,
+                filename,
+                data: false,
+            };
+            put(misc::USER, &Record::Mmap2(map));
+        }
+    }
+    batch
+}

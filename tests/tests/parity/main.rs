@@ -1,0 +1,9 @@
+//! `memwide script` and `memwide report` beside the installed perf: on a shared collection of files, on a file made here, on
+//! a recording of this machine. What is not there is skipped, loudly.
+
+mod collection;
+mod generated;
+mod perf;
+mod recorded;
+mod report;
+mod script;
