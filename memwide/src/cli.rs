@@ -1,6 +1,7 @@
 //! The command line, as clap reads it. Texts here are what `--help` prints.
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Script(ScriptArgs),
     /// Sum up a perf.data file, or what a server holds, like `perf mem report`
     Report(ReportArgs),
+    /// Record into a perf.data file: this machine, a process or a command
+    Record(RecordArgs),
     /// Show the functions with the most samples, refreshed
     Top(TopArgs),
     /// List hosts with their facts, tiers and completeness
@@ -56,6 +59,8 @@ pub(crate) enum Command {
     Query(RoleArgs),
     #[command(hide = true)]
     StoreEngine(StoreEngineArgs),
+    #[command(hide = true)]
+    ExecGate(ExecGateArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -231,6 +236,47 @@ pub(crate) struct ReportArgs {
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+/// What a recording needs and gives.
+const ABOUT_RECORDING: &str = "Unless events are named, every minor and major fault is recorded, and the precise memory \
+                               events of this machine. Ctrl-c ends a recording; its file is whole then. Read it with \
+                               `memwide script`, `memwide report`, `memwide import` or perf.";
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT_RECORDING)]
+pub(crate) struct RecordArgs {
+    /// Event, repeatable: minor-faults, major-faults, cpu-clock, SYSTEM:NAME, mem:0xADDR/LEN:rwx, mem-loads, mem-stores, ibs_op, PMU/TERMS/
+    #[arg(short = 'e', long = "event", value_name = "EVENT")]
+    pub(crate) events: Vec<String>,
+    /// All processes on all CPUs, until ctrl-c or as long as the command runs
+    #[arg(short = 'a', long = "all-cpus")]
+    pub(crate) all: bool,
+    /// Only this process, its threads and what they start
+    #[arg(short = 'p', long, value_name = "PID", conflicts_with_all = ["all", "command"], value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub(crate) pid: Option<u32>,
+    /// A sample every N events
+    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
+    pub(crate) count: Option<u64>,
+    /// Record callchains
+    #[arg(short = 'g', long)]
+    pub(crate) call_graph: bool,
+    /// File to write; replaced if it exists
+    #[arg(short = 'o', long, value_name = "FILE", default_value = "perf.data")]
+    pub(crate) output: PathBuf,
+    /// Command to run and record from its start to its end
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Arguments of the process that waits to become the recorded command.
+#[derive(Debug, Args)]
+pub(crate) struct ExecGateArgs {
+    /// Folder of the gate
+    pub(crate) folder: PathBuf,
+    /// What to become
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -34,6 +34,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Import(args) => command::import::run(args),
         Command::Script(args) => command::script::run(&args),
         Command::Report(args) => command::report::run(&args),
+        Command::Record(args) => command::record::run(&args),
         Command::Top(args) => command::top::run(&args),
         Command::Hosts(args) => command::hosts::run(&args),
         Command::Ledger(args) => command::ledger::run(&args),
@@ -45,6 +46,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Store(args) => command::role::store(args),
         Command::Query(args) => command::role::query(args),
         Command::StoreEngine(args) => command::role::store_engine(args),
+        Command::ExecGate(args) => command::record::exec_gate(&args),
         Command::Completions { shell } => {
             cli::print_completions(shell);
             Ok(())

@@ -91,6 +91,11 @@ pub(super) fn tracepoint(
         return Err(absent("this is no name of a tracepoint".to_owned(), remedy));
     }
     let tracing = machine.tracing().ok_or_else(|| {
+        let folder = fs::read_dir(machine.sys.join("kernel/tracing"));
+        if folder.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied) {
+            let remedy = "run as root, or let your group read the tracing file system";
+            return absent("the tracing file system may not be read".to_owned(), remedy);
+        }
         let remedy = "mount it: mount -t tracefs none /sys/kernel/tracing";
         absent("the tracing file system is not mounted".to_owned(), remedy)
     })?;

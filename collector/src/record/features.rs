@@ -1,7 +1,9 @@
 //! The file's header features: what perf shows and what makes the file readable elsewhere.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
 
 use memwide_perf_abi::file::{ClockData, Features, NumaNode, TracingFiles, feature};
 use memwide_service::build_info::BUILD;
@@ -14,6 +16,9 @@ use crate::facts;
 
 /// Perf's own clock is none of the `CLOCK_*`; readers take the pair of times whatever number stands beside it.
 const NO_CLOCKID: u32 = u32::MAX;
+
+/// Far more than the kernel's descriptions of its trace pages have.
+const HEADER_BYTES_MAX: usize = 64 << 10;
 
 /// What is known before the first record.
 pub(super) fn of_machine(machine: &Machine, anchor: &Anchor, command_line: &[String]) -> Features {
@@ -63,16 +68,23 @@ pub(super) fn tracing(events: &[Event], machine: &Machine) -> Option<Vec<u8>> {
         return None;
     }
     let folder = machine.tracing()?;
-    let read = |name: &str| fs::read(folder.join(name)).unwrap_or_default();
     let files = TracingFiles {
-        header_page: read("events/header_page"),
-        header_event: read("events/header_event"),
+        header_page: at_once(&folder.join("events/header_page")),
+        header_event: at_once(&folder.join("events/header_event")),
         systems: systems.into_iter().collect(),
-        printk_formats: read("printk_formats"),
+        printk_formats: fs::read(folder.join("printk_formats")).unwrap_or_default(),
         saved_cmdlines: Vec::new(),
         page_size: u32::try_from(Machine::page_size()).unwrap_or(4096),
     };
     Some(files.encode())
+}
+
+/// These files end after their first read, however small it was.
+fn at_once(path: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_BYTES_MAX];
+    let read = File::open(path).and_then(|mut file| file.read(&mut bytes));
+    bytes.truncate(read.unwrap_or(0));
+    bytes
 }
 
 fn nodes(machine: &Machine) -> Vec<NumaNode> {

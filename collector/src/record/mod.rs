@@ -167,19 +167,24 @@ impl Recorder {
         &self.notes
     }
 
-    /// Records until `stop` is cancelled or all recorded processes ended, and completes the file.
-    pub fn run(mut self, stop: &CancellationToken) -> Result<RecordSummary, RecordError> {
+    /// Records until `stop` is cancelled or all recorded processes ended.
+    pub fn run(&mut self, stop: &CancellationToken) -> Result<(), RecordError> {
         while !stop.is_cancelled() && !self.hung.iter().all(|hung| *hung) {
             self.wait()?;
             self.round()?;
         }
+        Ok(())
+    }
+
+    /// Stops the events, takes what is left and completes the file. A recorder that is dropped instead leaves nothing.
+    pub fn finish(mut self) -> Result<RecordSummary, RecordError> {
         self.set.disable().map_err(|source| RecordError::System {
             what: "stop the events",
             source,
         })?;
         std::thread::sleep(SETTLE);
         while self.round()? {}
-        self.finish()
+        self.close()
     }
 
     /// What runs already, before the first round ends: records of the rings may be older.
@@ -259,7 +264,7 @@ impl Recorder {
         Ok(any)
     }
 
-    fn finish(mut self) -> Result<RecordSummary, RecordError> {
+    fn close(mut self) -> Result<RecordSummary, RecordError> {
         let tallies = self.output.tallies.iter();
         let events: Vec<RecordedEvent> = self
             .set

@@ -60,7 +60,18 @@ impl EventSet {
         let mut attr = side_band_attr(&Config::default(), ring_size(bytes, page));
         adapt(&mut attr, target, user_only);
         let mut lanes: Vec<Lane> = Vec::new();
-        let refused = |source: io::Error| refused("mappings and names", source, machine);
+        let refused = |source: io::Error| match target {
+            // Events on a thread of our own could be opened before.
+            RecordTarget::Process(pid) if source.raw_os_error() == Some(libc::EACCES) => {
+                RecordError::Refused {
+                    what: format!("process {pid}"),
+                    reason: "it belongs to another user".to_owned(),
+                    remedy: "record as its user or as root, or with CAP_PERFMON and CAP_SYS_PTRACE",
+                    source,
+                }
+            }
+            _ => refused("mappings and names", source, machine),
+        };
         for place in places(target, machine)? {
             let opened = open_with_less(&attr, |attr| Descriptor::open_at(attr, place, None));
             let (event, used, sheds) = match opened {

@@ -1,0 +1,166 @@
+//! `memwide record`: a perf.data file of this machine, a process or a command.
+
+mod gate;
+
+use crate::cli::{ExecGateArgs, RecordArgs};
+use crate::failure::Failure;
+use crate::output::grouped;
+use anyhow::Context as _;
+use gate::Gate;
+use memwide_collector::{RecordOptions, RecordSummary, RecordTarget, Recorder};
+use memwide_service::CancellationToken;
+use memwide_service::run::stop_on_signal;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// How long a command that was told to end may take.
+const END_GRACE: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
+    // Before anything is made that a signal would leave behind.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let stop = runtime
+        .block_on(async { stop_on_signal() })
+        .context("cannot watch for signals")?;
+    let gate = match args.command.as_slice() {
+        [] => None,
+        command => Some(Gate::start(command)?),
+    };
+    let target = match (&gate, args.pid) {
+        (_, Some(pid)) => RecordTarget::Process(pid),
+        (Some(gate), None) if !args.all => RecordTarget::Exec(gate.pid()),
+        _ => RecordTarget::All,
+    };
+    let mut recorder = Recorder::start(&RecordOptions {
+        events: args.events.clone(),
+        period: args.count,
+        callchain: args.call_graph,
+        target,
+        output: args.output.clone(),
+        command_line: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+    })?;
+    for note in recorder.notes() {
+        say(note);
+    }
+    let (summary, ended) = match gate {
+        None => {
+            say("recording; ctrl-c ends it");
+            recorder.run(&stop)?;
+            (recorder.finish()?, None)
+        }
+        Some(gate) => with_command(gate, recorder, &stop)?,
+    };
+    if let Some(why) = ended {
+        say(&why);
+    }
+    say(&result(&summary, &args.output));
+    Ok(())
+}
+
+/// Becomes the command once the gate opens.
+pub(crate) fn exec_gate(args: &ExecGateArgs) -> Result<(), Failure> {
+    gate::wait_and_exec(&args.folder, &args.command)
+}
+
+/// Records until the command ends; what is told besides the result is how it ended, if not well.
+fn with_command(
+    mut gate: Gate,
+    mut recorder: Recorder,
+    stop: &CancellationToken,
+) -> Result<(RecordSummary, Option<String>), Failure> {
+    gate.open().context("cannot start the command")?;
+    let command = gate.command().to_owned();
+    let pid = gate.pid();
+    let (mut process, place) = gate.into_parts();
+    let ended = stop.child_token();
+    let (send, status) = sync_channel(1);
+    let token = ended.clone();
+    std::thread::Builder::new()
+        .name("mw-command".to_owned())
+        .spawn(move || {
+            let outcome = process.wait();
+            // Nobody waits any more when the recording failed.
+            let _sent = send.send(outcome);
+            // After it: who sees the recording end finds the outcome.
+            token.cancel();
+        })?;
+    let recorded = recorder.run(&ended);
+    let outcome = end(pid, &status);
+    if let Some(why) = place.failure() {
+        // It is no command: there is nothing to keep.
+        return Err(anyhow::anyhow!("cannot run {command}: {why}").into());
+    }
+    recorded?;
+    Ok((recorder.finish()?, outcome))
+}
+
+/// The command's end: waited for when the recording ended first.
+fn end(pid: u32, status: &Receiver<Option<ExitStatus>>) -> Option<String> {
+    let outcome = match status.try_recv() {
+        Ok(outcome) => Ok(outcome),
+        Err(_) => {
+            terminate(pid);
+            status.recv_timeout(END_GRACE)
+        }
+    };
+    match outcome {
+        Ok(Some(status)) if status.success() => None,
+        Ok(Some(status)) => Some(format!("the command ended with {status}")),
+        Ok(None) => Some("how the command ended is not known".to_owned()),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Some(format!(
+            "the command, process {pid}, does not end on SIGTERM and runs on"
+        )),
+    }
+}
+
+fn terminate(pid: u32) {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may have ended by itself meanwhile; the thread that waits for it tells.
+        let _sent = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+fn result(summary: &RecordSummary, output: &Path) -> String {
+    let samples: u64 = summary.events.iter().map(|event| event.samples).sum();
+    let lost: u64 = summary.events.iter().map(|event| event.lost).sum();
+    let each: Vec<String> = summary
+        .events
+        .iter()
+        .map(|event| match event.lost {
+            0 => format!("{} {}", event.name, grouped(event.samples)),
+            lost => format!(
+                "{} {} (and {} lost)",
+                event.name,
+                grouped(event.samples),
+                grouped(lost)
+            ),
+        })
+        .collect();
+    let side_band = match summary.side_band_lost {
+        0 => String::new(),
+        lost => format!(", {} records of mappings and names lost", grouped(lost)),
+    };
+    format!(
+        "{} samples ({}), {} lost{side_band}, {} bytes in {}",
+        grouped(samples),
+        each.join(", "),
+        grouped(lost),
+        grouped(summary.bytes),
+        output.display()
+    )
+}
+
+#[expect(clippy::print_stderr, reason = "standard output is the command's")]
+fn say(line: &str) {
+    eprintln!("memwide: {line}");
+}
