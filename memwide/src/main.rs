@@ -29,9 +29,9 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
-        Command::Up(args) => up::run(args),
+        Command::Up(args) => up::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
-        Command::Import(args) => command::import::run(args),
+        Command::Import(args) => command::import::run(&args),
         Command::Script(args) => command::script::run(&args),
         Command::Report(args) => command::report::run(&args),
         Command::Record(args) => command::record::run(&args),
@@ -39,13 +39,13 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Hosts(args) => command::hosts::run(&args),
         Command::Ledger(args) => command::ledger::run(&args),
         Command::Sql(args) => command::sql::run(&args),
-        Command::Collector(args) => command::role::collector(args),
-        Command::Decoder(args) => command::role::decoder(args),
-        Command::Aggregator(args) => command::role::aggregator(args),
-        Command::Sink(args) => command::role::sink(args),
-        Command::Store(args) => command::role::store(args),
-        Command::Query(args) => command::role::query(args),
-        Command::StoreEngine(args) => command::role::store_engine(args),
+        Command::Collector(args) => command::role::collector(&args),
+        Command::Decoder(args) => command::role::decoder(&args),
+        Command::Aggregator(args) => command::role::aggregator(&args),
+        Command::Sink(args) => command::role::sink(&args),
+        Command::Store(args) => command::role::store(&args),
+        Command::Query(args) => command::role::query(&args),
+        Command::StoreEngine(args) => command::role::store_engine(&args),
         Command::ExecGate(args) => command::record::exec_gate(&args),
         Command::Completions { shell } => {
             cli::print_completions(shell);

@@ -1,4 +1,10 @@
 //! The command line without any server: usage, errors with remedies, exit codes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a helper of a test fails the test, and says what it skips"
+)]
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,10 @@
 //! Harness of the tests that need more than one package: a running `memwide up`, its children, bounded waits.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a helper of a test fails the test, and says what it skips"
+)]
 
 mod pipeline;
 mod processes;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let mut rows = memwide_collector::probe(&Config::default());
-    rows.push(program("nats-server", tools::nats_server()));
-    rows.push(program("engine", tools::engine_library()));
+    rows.push(program("nats-server", &tools::nats_server()));
+    rows.push(program("engine", &tools::engine_library()));
     let mut table = table(&rows);
     if args.format == Format::Table {
         table.notes = verdict(&rows);
@@ -20,8 +20,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
 }
 
 /// A program that `memwide up` starts.
-fn program(name: &str, found: Result<std::path::PathBuf, tools::ToolError>) -> Capability {
-    let (reason, remedy) = match &found {
+fn program(name: &str, found: &Result<std::path::PathBuf, tools::ToolError>) -> Capability {
+    let (reason, remedy) = match found {
         Ok(_) => (String::new(), String::new()),
         Err(error) => (error.to_string(), "run `make tools`".to_owned()),
     };

@@ -12,7 +12,7 @@ use memwide_service::run::stop_on_signal;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
-pub(crate) fn run(args: ImportArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let client = Client::new(&args.server.server);
     let endpoint = ingest_endpoint(&client, &args.server.server)?;
     let at_wall_ns = args.at.as_deref().map(parse_time).transpose()?;

@@ -42,50 +42,50 @@ impl<C: Default> Default for Role<C> {
     }
 }
 
-pub(crate) fn collector(args: RoleArgs) -> Result<(), Failure> {
+pub(crate) fn collector(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_collector::metrics::ALL;
-    serve("collector", &args, metrics, |role: Role<memwide_collector::Config>, stop| async move {
+    serve("collector", args, metrics, |role: Role<memwide_collector::Config>, stop| async move {
         memwide_collector::run(role.service, stop).await
     })
 }
 
-pub(crate) fn decoder(args: RoleArgs) -> Result<(), Failure> {
+pub(crate) fn decoder(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_decoder::metrics::ALL;
-    serve("decoder", &args, metrics, |role: Role<memwide_decoder::Config>, stop| async move {
+    serve("decoder", args, metrics, |role: Role<memwide_decoder::Config>, stop| async move {
         let listener = admin::bind(role.listen, "listen").await?;
         Ok(memwide_decoder::serve(role.service, listener, stop).await?)
     })
 }
 
-pub(crate) fn aggregator(args: RoleArgs) -> Result<(), Failure> {
+pub(crate) fn aggregator(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_aggregator::metrics::ALL;
-    serve("aggregator", &args, metrics, |role: Role<memwide_aggregator::Config>, stop| async move {
+    serve("aggregator", args, metrics, |role: Role<memwide_aggregator::Config>, stop| async move {
         let listener = admin::bind(role.listen, "listen").await?;
         Ok(memwide_aggregator::serve(role.service, listener, stop).await?)
     })
 }
 
-pub(crate) fn sink(args: RoleArgs) -> Result<(), Failure> {
+pub(crate) fn sink(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_aggregator::metrics::ALL;
-    serve("sink", &args, metrics, |role: Role<memwide_aggregator::SinkConfig>, stop| async move {
+    serve("sink", args, metrics, |role: Role<memwide_aggregator::SinkConfig>, stop| async move {
         let url = role.service.store.expose().unwrap_or_default();
         memwide_store::Store::from_url(url)?.migrate().await?;
         Ok(memwide_aggregator::sink(role.service, stop).await?)
     })
 }
 
-pub(crate) fn query(args: RoleArgs) -> Result<(), Failure> {
+pub(crate) fn query(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_query::metrics::ALL;
-    serve("query", &args, metrics, |role: Role<memwide_query::Config>, stop| async move {
+    serve("query", args, metrics, |role: Role<memwide_query::Config>, stop| async move {
         let listener = admin::bind(role.listen, "listen").await?;
         let (_status, watched) = tokio::sync::watch::channel(memwide_query::StatusDetail::default());
-        Ok(memwide_query::serve(role.service, listener, stop, watched).await?)
+        memwide_query::serve(role.service, listener, stop, watched).await
     })
 }
 
 /// The engine in this process, at a fixed port: passwords come from the environment.
-pub(crate) fn store(args: RoleArgs) -> Result<(), Failure> {
-    let resolved = load::<memwide_store::engine::EngineOptions>(&args)?;
+pub(crate) fn store(args: &RoleArgs) -> Result<(), Failure> {
+    let resolved = load::<memwide_store::engine::EngineOptions>(args)?;
     let Some(mut options) = resolved else { return Ok(()) };
     if options.library.as_os_str().is_empty() {
         options.library = memwide_store::tools::engine_library()?;
@@ -94,7 +94,7 @@ pub(crate) fn store(args: RoleArgs) -> Result<(), Failure> {
 }
 
 /// The engine as a child of this program.
-pub(crate) fn store_engine(args: StoreEngineArgs) -> Result<(), Failure> {
+pub(crate) fn store_engine(args: &StoreEngineArgs) -> Result<(), Failure> {
     let text = args.rest.join(" ");
     let options = memwide_store::engine::EngineOptions::from_json(&text).map_err(Failure::usage)?;
     Ok(memwide_store::engine::run_child(options)?)

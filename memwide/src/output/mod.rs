@@ -54,7 +54,8 @@ impl Table {
     }
 
     /// The table as lines no wider than `width`.
-    pub(crate) fn to_text(&self, width: usize) -> io::Result<String> {
+    #[cfg(test)]
+    fn to_text(&self, width: usize) -> io::Result<String> {
         let mut out = Vec::new();
         text::write(&mut out, self, width)?;
         Ok(String::from_utf8_lossy(&out).into_owned())

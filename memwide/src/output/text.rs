@@ -14,10 +14,10 @@ const GAP: &str = "  ";
 
 /// Columns of the terminal behind stdout, `COLUMNS`, or a wide default.
 pub(super) fn width() -> usize {
-    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout()) {
-        if size.ws_col > 0 {
-            return usize::from(size.ws_col);
-        }
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
+        && size.ws_col > 0
+    {
+        return usize::from(size.ws_col);
     }
     let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     asked.unwrap_or(WIDTH_WITHOUT_TERMINAL)

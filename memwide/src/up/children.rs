@@ -134,6 +134,12 @@ impl Children {
         Ok(())
     }
 
+    /// The children by name.
+    pub(crate) fn supervisors(&self) -> impl Iterator<Item = (&'static str, &Supervisor)> {
+        let engine = self.engine.iter().map(|engine| ("engine", engine));
+        std::iter::once(("nats-server", &self.nats)).chain(engine)
+    }
+
     /// Where the stream is.
     pub(crate) fn nats(&self) -> NatsConfig {
         NatsConfig {
@@ -185,7 +191,7 @@ fn secret() -> anyhow::Result<String> {
     std::fs::File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut bytes))
         .context("cannot read /dev/urandom")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
 }
 
 /// A file that only its owner can read: it holds the token.

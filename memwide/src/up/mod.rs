@@ -30,8 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// After this long without a row a person wants to know why.
 const SILENT_AFTER: Duration = Duration::from_secs(20);
 
-pub(crate) fn run(args: UpArgs) -> Result<(), Failure> {
-    refuse_public(&args)?;
+pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
+    refuse_public(args)?;
     let options = telemetry::Options {
         default_filter: LOG_FILTER.to_owned(),
         ..telemetry::Options::default()
@@ -40,7 +40,7 @@ pub(crate) fn run(args: UpArgs) -> Result<(), Failure> {
     let collector = services::collector_config(args.config.as_deref())?;
     let place = Place::prepare(args.data.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve(&args, collector, &place));
+    let outcome = runtime.block_on(serve(args, collector, &place));
     // Blocking work still under way (a symbol table being read) must not hold the end back.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(outcome?)

@@ -7,8 +7,10 @@ use crate::cli::UpArgs;
 use crate::failure::Failure;
 use anyhow::Context as _;
 use memwide_collector::{Reporter, Status};
-use memwide_query::StatusDetail;
+use memwide_query::{ServiceState, StatusDetail};
+use memwide_service::child::State;
 use memwide_service::config::Loader;
+use memwide_service::run::Tasks;
 use memwide_service::telemetry::Chain;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -92,9 +94,10 @@ impl Services {
         let (status, watched) = watch::channel(detail);
         let query_listener = plan.query_listener;
         stages.start("query", |tasks| {
+            watch_children(plan.children, &status, tasks);
             let stop = tasks.stop().clone();
             tasks.spawn("query", async move {
-                Ok(memwide_query::serve(query, query_listener, stop, watched).await?)
+                memwide_query::serve(query, query_listener, stop, watched).await
             });
         });
 
@@ -117,7 +120,7 @@ impl Services {
         ingest: &str,
         stages: &mut Stages,
     ) {
-        config.endpoint = ingest.to_owned();
+        ingest.clone_into(&mut config.endpoint);
         config.spool.dir = place.spool();
         let (reporter, status) = Reporter::new();
         let failure = Arc::clone(&self.collector_failure);
@@ -181,6 +184,43 @@ impl Services {
         self.demo
     }
 
+}
+
+/// Keeps `/api/v1/status` true about the children.
+fn watch_children(children: &Children, status: &watch::Sender<StatusDetail>, tasks: &Tasks) {
+    for (name, supervisor) in children.supervisors() {
+        let (status, stop) = (status.clone(), tasks.stop().clone());
+        let mut child = supervisor.state();
+        tasks.spawn_job(name, async move {
+            loop {
+                let now = service_state(name, &child.borrow_and_update());
+                status.send_modify(|status| {
+                    status.services.retain(|service| service.name != name);
+                    status.services.push(now);
+                    status.services.sort_by(|one, two| one.name.cmp(&two.name));
+                });
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(()),
+                    changed = child.changed() => if changed.is_err() { return Ok(()) },
+                }
+            }
+        });
+    }
+}
+
+fn service_state(name: &str, child: &State) -> ServiceState {
+    let (state, detail) = match child {
+        State::Starting => ("starting", String::new()),
+        State::Ready { pid, generation: 1 } => ("running", format!("pid {pid}")),
+        State::Ready { pid, generation } => ("running", format!("pid {pid}, started {generation} times")),
+        State::Waiting { status } => ("restarting", status.clone()),
+        State::Stopped => ("stopped", String::new()),
+    };
+    ServiceState {
+        name: name.to_owned(),
+        state: state.to_owned(),
+        detail,
+    }
 }
 
 /// The collector's configuration: defaults, the file, variables `MEMWIDE_<KEY>`.
