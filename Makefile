@@ -22,7 +22,8 @@ help:
 
 up:
 	scripts/setup up
-	cargo run --locked --release -p memwide -- up $(ARGS)
+	cargo build --locked --release -p memwide
+	@exec target/release/memwide up $(ARGS)
 
 test:
 	@MEMWIDE_COMMIT= scripts/test
