@@ -4,7 +4,7 @@
 //! `snoop`, `tlb`, `locked` and `blocked` compare one field of `data_src` (the old level bits, the old snoop bits …) and show
 //! the whole word of the first sample; addresses without a symbol are equal whatever file they are of.
 
-use super::names::Names;
+use super::names::{Names, Place};
 use super::nodes::{Nodes, UNKNOWN};
 use memwide_decoder::Mode;
 use memwide_decoder::local::{LocalSample, Named};
@@ -217,30 +217,45 @@ impl Reader {
             Some(symbol) => {
                 let file = self.texts.text(short_name(code.dso));
                 let start = code.shown_address.wrapping_sub(code.symbol_offset);
-                self.symbols.placed(symbol, [start, file], level)
+                self.symbols.placed(symbol, [start, file, event(sample)], level)
             }
-            None => self.symbols.placed("", [code.shown_address, NO_FILE], level),
+            None => self.symbols.placed("", [code.shown_address, NO_FILE, event(sample)], level),
         }
     }
 
     fn data_symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
         let addr = sample.addr().unwrap_or(0);
-        self.data.first([addr, 0], level(sample), || data_text(&sample.data()))
+        self.data.first([addr, 0, event(sample)], level(sample), || data_text(&sample.data()))
     }
 
-    /// perf's identity of a line: file and address, for private anonymous memory also the process.
+    /// perf's identity of a line: mode, file and address in it, for private anonymous memory also the process. perf's letter is
+    /// `X` where nothing is mapped and `s` for shared memory.
     fn line(&mut self, sample: &LocalSample<'_>) -> u64 {
-        let line = sample.addr().unwrap_or(0) >> LINE_SHIFT << LINE_SHIFT;
-        let private = matches!(sample.derived.region, Region::Anonymous | Region::Heap | Region::Stack);
-        let file = self.texts.text(sample.data().dso);
-        let owner = if private { number(sample.pid()) << 24 } else { 0 };
-        self.lines.placed("", [line, owner ^ file], level(sample))
+        let data = sample.data();
+        let line = data.shown_address >> LINE_SHIFT << LINE_SHIFT;
+        let mode = match (data.dso, sample.derived.region) {
+            ("[unknown]", _) => 'X',
+            (_, Region::Shared) => 's',
+            _ => level(sample),
+        };
+        let of_process = match sample.derived.region {
+            Region::Anonymous | Region::Heap | Region::Stack | Region::Vdso => mode != 'X',
+            _ => false,
+        };
+        let process = if of_process { number(sample.pid()) } else { 0 };
+        let owner = (u64::from(level(sample)) << 56) ^ (process << 24) ^ self.texts.text(data.dso);
+        self.lines.first([line, owner, event(sample)], mode, || line_text(&data, line))
     }
 }
 
 /// The word of a sample, with every field not available where it has none.
 pub(super) fn data_src(sample: &LocalSample<'_>) -> DataSrc {
     sample.data_src().unwrap_or(NOT_AVAILABLE)
+}
+
+/// Rows of different events are apart, and each shows its own first sample.
+fn event(sample: &LocalSample<'_>) -> u64 {
+    sample.event_index as u64
 }
 
 fn number(value: Option<u32>) -> u64 {
@@ -257,8 +272,20 @@ fn data_text(data: &Named<'_>) -> Box<str> {
     }
 }
 
+/// The variable on a line, with the line's distance from its start.
+fn line_text(data: &Named<'_>, line: u64) -> Box<str> {
+    let Some(symbol) = &data.symbol else {
+        return "".into();
+    };
+    let start = data.shown_address.wrapping_sub(data.symbol_offset);
+    match line.checked_sub(start) {
+        Some(into) => format!("{symbol}+{into:#x}").into(),
+        None => format!("{symbol}-{:#x}", start - line).into(),
+    }
+}
+
 /// A name, or where there is none the address as perf shows it: 16 digits, `0x` unless it is 0.
-fn addressed((text, [address, _], mode): (&str, [u64; 2], char)) -> Shown {
+fn addressed((text, [address, ..], mode): (&str, Place, char)) -> Shown {
     let text = match (text, address) {
         ("", 0) => format!("{address:016x}"),
         ("", _) => format!("{address:#018x}"),
@@ -312,9 +339,9 @@ mod tests {
     #[test]
     fn addresses_without_a_symbol_are_shown_as_perf_shows_them() {
         for (address, text) in [(0x4f1a0, "0x000000000004f1a0"), (0, "0000000000000000"), (u64::MAX, "0xffffffffffffffff")] {
-            assert_eq!(addressed(("", [address, 0], 'k')).value, text);
+            assert_eq!(addressed(("", [address, 0, 0], 'k')).value, text);
         }
-        assert_eq!(addressed(("main", [1, 2], '.')).value, "main");
+        assert_eq!(addressed(("main", [1, 2, 0], '.')).value, "main");
     }
 
     #[test]

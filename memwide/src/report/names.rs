@@ -10,10 +10,13 @@ const NAMES_MAX: usize = 1 << 24;
 #[derive(Debug)]
 struct Entry {
     hash: u64,
-    place: [u64; 2],
+    place: Place,
     level: char,
     text: Box<str>,
 }
+
+/// What else tells texts apart.
+pub(super) type Place = [u64; 3];
 
 /// Texts by number.
 #[derive(Debug, Default)]
@@ -25,11 +28,11 @@ pub(super) struct Names {
 impl Names {
     /// The number of a text.
     pub(super) fn text(&mut self, text: &str) -> u64 {
-        self.placed(text, [0, 0], ' ')
+        self.placed(text, [0; 3], ' ')
     }
 
     /// The number of a text at a place: equal texts at different places are different. `level` is kept of the first.
-    pub(super) fn placed(&mut self, text: &str, place: [u64; 2], level: char) -> u64 {
+    pub(super) fn placed(&mut self, text: &str, place: Place, level: char) -> u64 {
         let mut hasher = FxHasher::default();
         place.hash(&mut hasher);
         text.hash(&mut hasher);
@@ -43,7 +46,7 @@ impl Names {
     }
 
     /// The number of a place alone; text and level are kept of the first. Not to be mixed with the others in one instance.
-    pub(super) fn first(&mut self, place: [u64; 2], level: char, text: impl FnOnce() -> Box<str>) -> u64 {
+    pub(super) fn first(&mut self, place: Place, level: char, text: impl FnOnce() -> Box<str>) -> u64 {
         let mut hasher = FxHasher::default();
         place.hash(&mut hasher);
         let is_same = |entry: &Entry| entry.place == place;
@@ -73,9 +76,9 @@ impl Names {
     }
 
     /// Text, place and level of a number.
-    pub(super) fn get(&self, number: u64) -> (&str, [u64; 2], char) {
+    pub(super) fn get(&self, number: u64) -> (&str, Place, char) {
         let entry = usize::try_from(number).ok().and_then(|at| self.entries.get(at));
-        entry.map_or(("", [0, 0], ' '), |entry| (&entry.text, entry.place, entry.level))
+        entry.map_or(("", [0; 3], ' '), |entry| (&entry.text, entry.place, entry.level))
     }
 }
 
@@ -86,21 +89,21 @@ mod tests {
     #[test]
     fn a_text_at_a_place_has_one_number() {
         let mut names = Names::default();
-        let main = names.placed("main", [1, 2], '.');
-        assert_eq!(names.placed("main", [1, 2], 'k'), main);
-        assert_ne!(names.placed("main", [1, 3], '.'), main);
-        assert_ne!(names.placed("main2", [1, 2], '.'), main);
-        assert_eq!(names.get(main), ("main", [1, 2], '.'));
+        let main = names.placed("main", [1, 2, 0], '.');
+        assert_eq!(names.placed("main", [1, 2, 0], 'k'), main);
+        assert_ne!(names.placed("main", [1, 3, 0], '.'), main);
+        assert_ne!(names.placed("main2", [1, 2, 0], '.'), main);
+        assert_eq!(names.get(main), ("main", [1, 2, 0], '.'));
         assert_eq!(names.get(99).0, "");
     }
 
     #[test]
     fn a_place_keeps_its_first_text() {
         let mut names = Names::default();
-        let one = names.first([7, 0], 'k', || "a".into());
-        assert_eq!(names.first([7, 0], '.', || "b".into()), one);
-        assert_ne!(names.first([8, 0], '.', || "a".into()), one);
-        assert_eq!(names.get(one), ("a", [7, 0], 'k'));
+        let one = names.first([7, 0, 0], 'k', || "a".into());
+        assert_eq!(names.first([7, 0, 0], '.', || "b".into()), one);
+        assert_ne!(names.first([8, 0, 0], '.', || "a".into()), one);
+        assert_eq!(names.get(one), ("a", [7, 0, 0], 'k'));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A memory profile of this test's own binary and of the running kernel: real symbols, made-up accesses.
 
+use memwide_objects::{Flags, Limits, Segment, SymbolTable, Symbols};
 use memwide_perf_abi::file::{EventSpec, Features, feature};
 use memwide_perf_abi::{
     Attr, AttrFlags, Comm, FileId, FileWriter, Mmap, Mmap2, Record, SampleFields, SampleId, SampleLayout, Weight, attr_kind,
@@ -43,6 +44,10 @@ impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 8) % bound
     }
+
+    fn pick(&mut self, from: &[u64]) -> u64 {
+        from[usize::try_from(self.below(from.len() as u64)).unwrap()]
+    }
 }
 
 fn events() -> [EventSpec; 2] {
@@ -77,8 +82,11 @@ fn events() -> [EventSpec; 2] {
 
 /// Code and data addresses that samples fall on.
 struct Places {
-    program: std::path::PathBuf,
-    program_len: u64,
+    program: String,
+    segments: Vec<Segment>,
+    /// Starts of functions and variables, as mapped.
+    functions: Vec<u64>,
+    variables: Vec<u64>,
     kernel_start: u64,
     kernel: Vec<u64>,
 }
@@ -86,7 +94,19 @@ struct Places {
 impl Places {
     fn here() -> Self {
         let program = std::env::current_exe().unwrap();
-        let program_len = std::fs::metadata(&program).unwrap().len();
+        let table = SymbolTable::from_elf(&std::fs::read(&program).unwrap(), &Limits::default()).unwrap();
+        let segments = table.segments().as_slice().to_vec();
+        let starts = |symbols: &Symbols| {
+            let in_file = |at: &u64| {
+                let inside = |segment: &Segment| at.checked_sub(segment.vaddr).is_some_and(|into| into < segment.file_size);
+                segments.iter().any(inside)
+            };
+            // perf 6.1 names some stubs of the linkage table after their neighbours.
+            let sized = symbols.iter().filter(|symbol| symbol.size >= 8 && !symbol.flags.has(Flags::PLT));
+            let starts = sized.map(|symbol| symbol.start).filter(in_file);
+            starts.step_by(3).take(3_000).map(|start| BASE + start).collect::<Vec<u64>>()
+        };
+        let (functions, variables) = (starts(table.functions()), starts(table.objects()));
         let kallsyms = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         let address = |line: &str| u64::from_str_radix(line.split(' ').next()?, 16).ok();
         let start = kallsyms.lines().find(|line| line.ends_with(" T _text")).and_then(address);
@@ -98,8 +118,10 @@ impl Places {
             eprintln!("skipped: kernel symbols, as /proc/kallsyms hides their addresses");
         }
         Self {
-            program,
-            program_len,
+            program: program.to_string_lossy().into_owned(),
+            segments,
+            functions,
+            variables,
             kernel_start,
             kernel,
         }
@@ -140,22 +162,19 @@ pub(crate) fn write(to: &Path, samples: u64) {
 fn one(places: &Places, random: &mut Random, at: u64) -> (u16, SampleFields<'static>) {
     let pid = 100 + u32::try_from(random.below(PIDS.into())).unwrap();
     let kernel = !places.kernel.is_empty() && random.below(4) == 0;
-    let ip = if kernel {
-        let which = usize::try_from(random.below(places.kernel.len() as u64)).unwrap();
-        places.kernel[which] + random.below(8)
-    } else if random.below(20) == 0 {
-        0x1000 + random.below(4) // where nothing is mapped
-    } else {
-        BASE + random.below(places.program_len / 512) * 512
+    let ip = match (kernel, random.below(20)) {
+        (true, _) => random.pick(&places.kernel) + random.below(8),
+        (false, 0) => 0x1000 + random.below(4), // where nothing is mapped
+        (false, _) => random.pick(&places.functions) + random.below(8),
     };
     let addr = match random.below(4) {
         0 => 0,
-        1 => BASE + random.below(places.program_len / 4096) * 4096,
+        1 => random.pick(&places.variables) + random.below(8),
         _ => ANON + random.below(200) * 32,
     };
     // A third of the weights is 0, which perf counts as 1.
     let weight = random.below(3) * random.below(400);
-    let word = WORDS[usize::try_from(random.below(WORDS.len() as u64)).unwrap()];
+    let word = random.pick(&WORDS);
     let fields = SampleFields {
         pid,
         tid: pid,
@@ -200,7 +219,6 @@ fn side_band(places: &Places, layout: &SampleLayout) -> Vec<u8> {
         };
         put(misc::KERNEL, &Record::Mmap(kernel));
     }
-    let program = places.program.to_string_lossy().into_owned();
     for pid in 100..100 + PIDS {
         let comm = format!("worker{}", pid % 3);
         let comm = Comm {
@@ -210,29 +228,41 @@ fn side_band(places: &Places, layout: &SampleLayout) -> Vec<u8> {
             exec: true,
         };
         put(misc::USER, &Record::Comm(comm));
-        for (addr, len, prot, filename) in [
-            (BASE, places.program_len.next_multiple_of(4096), 5, program.as_bytes()),
-            (ANON, 0x100_0000, 3, b"//anon"),
-        ] {
-            let map = Mmap2 {
-                pid,
-                tid: pid,
-                addr,
-                len,
-                pgoff: 0,
-                file: FileId::Inode {
-                    maj: 8,
-                    min: 1,
-                    ino: 42,
-                    generation: 0,
-                },
-                prot,
-                flags: 2,
-                filename,
-                data: false,
-            };
-            put(misc::USER, &Record::Mmap2(map));
+        for segment in &places.segments {
+            put(misc::USER, &Record::Mmap2(mapping(pid, segment, &places.program)));
         }
+        let anon = Segment {
+            vaddr: ANON - BASE,
+            offset: 0,
+            file_size: 0x100_0000,
+            mem_size: 0x100_0000,
+            flags: 6,
+        };
+        put(misc::USER, &Record::Mmap2(mapping(pid, &anon, "//anon")));
     }
     batch
+}
+
+/// The whole pages that the loader maps for a segment.
+fn mapping<'a>(pid: u32, segment: &Segment, filename: &'a str) -> Mmap2<'a> {
+    let into_page = segment.vaddr % 4096;
+    let bit = |flag: u32, prot: u32| if segment.flags & flag != 0 { prot } else { 0 };
+    let in_file = u32::from(!filename.starts_with("//"));
+    Mmap2 {
+        pid,
+        tid: pid,
+        addr: BASE + segment.vaddr - into_page,
+        len: (into_page + segment.file_size).next_multiple_of(4096),
+        pgoff: segment.offset - into_page,
+        file: FileId::Inode {
+            maj: 8 * in_file,
+            min: in_file,
+            ino: 42 * u64::from(in_file),
+            generation: 0,
+        },
+        prot: bit(4, 1) | bit(2, 2) | bit(1, 4),
+        flags: 2,
+        filename: filename.as_bytes(),
+        data: false,
+    }
 }

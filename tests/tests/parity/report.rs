@@ -1,7 +1,7 @@
 //! Rows, counts and weights.
 
 use crate::collection::folder;
-use crate::perf::{self, NO_SYMBOLS, difference, memwide};
+use crate::perf::{self, NO_SYMBOLS, memwide};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,11 +56,20 @@ fn sorted(mut rows: Rows) -> Rows {
     rows
 }
 
+/// The first row that differs. perf cuts the last column where the line gets longer than its columns are wide.
+fn difference(ours: &[String], theirs: &[String]) -> Option<String> {
+    let same = |(ours, theirs): (&String, &String)| ours == theirs || (theirs.len() > 12 && ours.starts_with(theirs.as_str()));
+    if let Some(at) = ours.iter().zip(theirs).position(|pair| !same(pair)) {
+        return Some(format!("row {at}: {:?}, perf has {:?}", ours[at], theirs[at]));
+    }
+    (ours.len() != theirs.len()).then(|| format!("{} rows, perf has {}", ours.len(), theirs.len()))
+}
+
 /// Compares the rows of several sets of keys.
 #[track_caller]
-fn check(file: &Path, symbols: &[&str]) {
+fn check(file: &Path, symbols: &[&str], more: &[&str]) {
     let mut compared = 0;
-    for keys in [
+    let keys = [
         "symbol,mem",
         "symbol,dso,mem",
         "mem",
@@ -73,7 +82,8 @@ fn check(file: &Path, symbols: &[&str]) {
         "dso_daddr",
         "symbol_daddr",
         "mem,snoop,tlb,locked,blocked",
-    ] {
+    ];
+    for keys in keys.iter().chain(more) {
         let (theirs, ours) = (theirs(file, keys, symbols), ours(file, keys, symbols));
         let events: Vec<_> = theirs.keys().collect();
         assert_eq!(ours.keys().collect::<Vec<_>>(), events, "{keys}");
@@ -96,7 +106,7 @@ fn rows_of_real_memory_profiles_are_those_of_perf_report() {
         "mem-intel-coffeelake-perfmem-loads-stores.data",
         "mem-intel-skylake-weight_struct-systemwide.data",
     ] {
-        check(&folder.join(name), &NO_SYMBOLS);
+        check(&folder.join(name), &NO_SYMBOLS, &["dcacheline"]);
     }
 }
 
@@ -108,5 +118,5 @@ fn rows_of_a_generated_file_are_those_of_perf_report() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("generated.data");
     crate::generated::write(&file, 20_000);
-    check(&file, &[]);
+    check(&file, &[], &[]);
 }
