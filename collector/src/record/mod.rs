@@ -201,9 +201,10 @@ impl Recorder {
         let taken = match target.pid() {
             Some(pid) => snapshot::take_process(machine, &stamp, &mut build_ids, pid),
             None => snapshot::take(machine, &stamp, &mut build_ids, || {
-                for lane in &mut self.set.lanes {
-                    lane.ring.copy_new(&mut early);
-                    lane.ring.commit();
+                let rings = self.set.lanes.iter_mut().flat_map(|lane| &mut lane.rings);
+                for it in rings {
+                    it.ring.copy_new(&mut early);
+                    it.ring.commit();
                 }
             }),
         };
@@ -250,11 +251,15 @@ impl Recorder {
     /// Takes what all rings hold; `false` if that was nothing.
     fn round(&mut self) -> Result<bool, RecordError> {
         let mut any = false;
-        for lane in &mut self.set.lanes {
+        let rings = self.set.lanes.iter_mut().flat_map(|lane| &mut lane.rings);
+        for it in rings {
             self.buffer.clear();
-            if lane.ring.copy_new(&mut self.buffer) > 0 {
+            if it.ring.copy_new(&mut self.buffer) > 0 {
+                if let Some(id) = it.counted {
+                    self.output.claim(&mut self.buffer, id);
+                }
                 self.output.write(&self.buffer)?;
-                lane.ring.commit();
+                it.ring.commit();
                 any = true;
             }
         }

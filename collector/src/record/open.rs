@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd;
 
-use memwide_perf_abi::{Attr, read_format};
+use memwide_perf_abi::{Attr, attr_kind, read_format};
 
 use super::wanted::Wanted;
 use super::{RecordError, RecordTarget};
@@ -14,10 +14,28 @@ use crate::events::{EventSpec, explain, open_with_less, raise_file_limit, side_b
 use crate::ring::{Ring, ring_size};
 use crate::sys::{Descriptor, Place};
 
-/// A CPU's ring and whose events it takes.
+/// `perf_event_attr.config` of the last software event with a timer of its own: 0 is cpu-clock, 1 task-clock.
+const LAST_CLOCK: u64 = 1;
+/// Bytes of the ring of an event that does not share the CPU's own; major faults are few.
+const ALONE_BYTES: u64 = 256 << 10;
+
+/// A ring, and who writes the samples of unknown ids in it.
+///
+/// The kernel hands one and the same sample to all events that count a hit in software, and writes the id of the first of
+/// them everywhere (seen on 6.18). The first may be of another recorder that looks at the same faults. So at most one such
+/// event writes into a ring: then whose sample it is stays known.
+#[derive(Debug)]
+pub(super) struct EventRing {
+    pub(super) ring: Ring,
+    /// Id of the one event counted in software.
+    pub(super) counted: Option<u64>,
+}
+
+/// A CPU's rings and whose events they take.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) ring: Ring,
+    /// The first one is shared by all events but further ones counted in software.
+    pub(super) rings: Vec<EventRing>,
     cpu: u32,
     /// The first one owns the ring, the others (further threads) write into it.
     pub(super) side_band: Vec<Descriptor>,
@@ -105,7 +123,10 @@ impl EventSet {
                 }
             };
             lanes.push(Lane {
-                ring,
+                rings: vec![EventRing {
+                    ring,
+                    counted: None,
+                }],
                 cpu,
                 side_band: vec![event],
                 places: vec![place],
@@ -148,15 +169,21 @@ impl EventSet {
         });
         let (mut descriptors, mut leaders) = (Vec::new(), Vec::new());
         let mut not_there = None;
-        for lane in &self.lanes {
+        for lane in &mut self.lanes {
+            // Where in `descriptors` the owner of the event's own ring is.
+            let mut own: Option<usize> = None;
+            let alone = is_counted(&attr) && lane.rings.iter().any(|ring| ring.counted.is_some());
             for place in &lane.places {
-                let Some(owner) = lane.side_band.first() else {
-                    continue;
+                let shared = lane.side_band.first();
+                let ring = if alone {
+                    own.and_then(|at| descriptors.get(at))
+                } else {
+                    shared
                 };
                 let opened =
-                    open_with_less(&attr, |attr| open_one(attr, group.as_ref(), *place, owner));
-                match opened {
-                    Ok(((event, leader), used, sheds)) => {
+                    open_with_less(&attr, |attr| open_one(attr, group.as_ref(), *place, ring));
+                let (event, leader) = match opened {
+                    Ok((opened, used, sheds)) => {
                         if descriptors.is_empty() {
                             let all = sheds.iter();
                             notes.extend(
@@ -164,17 +191,42 @@ impl EventSet {
                             );
                             attr = used; // what one CPU refuses no other takes
                         }
-                        descriptors.push(event);
-                        leaders.extend(leader);
+                        opened
                     }
-                    Err(error) if is_gone(&error) => {}
-                    Err(error) if is_elsewhere(&error) => not_there = Some(error),
+                    Err(error) if is_gone(&error) => continue,
+                    Err(error) if is_elsewhere(&error) => {
+                        not_there = Some(error);
+                        continue;
+                    }
                     Err(error) if optional => {
                         not_there = Some(error);
                         break;
                     }
                     Err(error) => return Err(refused(&spec.name, error, machine)),
+                };
+                if alone && own.is_none() {
+                    match (Ring::map(&event, ALONE_BYTES, Machine::page_size()), shared) {
+                        (Ok(ring), _) => {
+                            lane.rings.push(EventRing {
+                                ring,
+                                counted: Some(event.id),
+                            });
+                            own = Some(descriptors.len());
+                        }
+                        // Locked memory is short.
+                        (Err(_), Some(shared)) => event
+                            .share_ring_of(shared)
+                            .map_err(|error| refused(&spec.name, error, machine))?,
+                        (Err(error), None) => return Err(refused(&spec.name, error, machine)),
+                    }
+                } else if let Some(main) = lane.rings.first_mut()
+                    && is_counted(&attr)
+                    && main.counted.is_none()
+                {
+                    main.counted = Some(event.id);
                 }
+                descriptors.push(event);
+                leaders.extend(leader);
             }
         }
         match not_there {
@@ -312,14 +364,21 @@ fn open_one(
     attr: &Attr,
     group: Option<&Attr>,
     place: Place,
-    ring: &Descriptor,
+    ring: Option<&Descriptor>,
 ) -> io::Result<(Descriptor, Option<Descriptor>)> {
     let leader = group
         .map(|attr| Descriptor::open_at(attr, place, None))
         .transpose()?;
     let event = Descriptor::open_at(attr, place, leader.as_ref())?;
-    event.share_ring_of(ring)?;
+    if let Some(ring) = ring {
+        event.share_ring_of(ring)?;
+    }
     Ok((event, leader))
+}
+
+/// Hits of it are handed to all events that look for them; clocks have their own timers.
+fn is_counted(attr: &Attr) -> bool {
+    attr.kind == attr_kind::SOFTWARE && attr.config > LAST_CLOCK
 }
 
 /// The thread ended, or the CPU went offline.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use memwide_perf_abi::file::{BuildIdEntry, EventSpec, Features, SampleTime};
 use memwide_perf_abi::{
-    BuildId, FileError, FileId, FileWriter, RawRecord, Record, Records, kind, misc,
+    BuildId, FileError, FileId, FileWriter, HEADER_LEN, RawRecord, Record, Records, kind, misc,
 };
 
 use super::RecordError;
@@ -130,6 +130,24 @@ impl Output {
         })
     }
 
+    /// Gives samples with ids of other recorders' events the id of the event that wrote them.
+    pub(super) fn claim(&self, records: &mut [u8], id: u64) {
+        let mut foreign = Vec::new();
+        let mut at = 0;
+        for record in Records::new(records).map_while(Result::ok) {
+            let known = |id| self.by_id.contains_key(&id);
+            if record.kind == kind::SAMPLE && !record.first_word().is_some_and(known) {
+                foreign.push(at + HEADER_LEN);
+            }
+            at += record.size();
+        }
+        for at in foreign {
+            if let Some(word) = records.get_mut(at..at + size_of::<u64>()) {
+                word.copy_from_slice(&id.to_le_bytes());
+            }
+        }
+    }
+
     /// Appends whole records.
     pub(super) fn write(&mut self, records: &[u8]) -> Result<(), RecordError> {
         // What does not parse is refused by the writer, below.
@@ -240,5 +258,64 @@ fn entry((filename, (mode, build_id)): (Vec<u8>, (u16, BuildId))) -> BuildIdEntr
         misc: mode,
         build_id,
         filename,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memwide_perf_abi::{Attr, encode, sample};
+
+    fn sample(id: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let words = [id, 1, 2, 1_000 + id];
+        let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        encode::raw(&mut out, kind::SAMPLE, 0, &body).unwrap();
+        out
+    }
+
+    fn output(folder: &Path) -> Output {
+        let (place, file) = Place::take(&folder.join("out")).unwrap();
+        let attr = Attr {
+            sample_type: sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME,
+            ..Attr::default()
+        };
+        let event = |name: &str, ids: &[u64]| EventSpec {
+            attr: attr.clone(),
+            name: name.to_owned(),
+            ids: ids.to_vec(),
+        };
+        Output::new(place, file, &[event("a", &[1, 2]), event("b", &[3])]).unwrap()
+    }
+
+    #[test]
+    fn samples_with_foreign_ids_are_given_to_the_event_of_their_ring() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut output = output(folder.path());
+        let mut records = [sample(1), sample(77), sample(3)].concat();
+        output.claim(&mut records, 3);
+        output.write(&records).unwrap();
+        let samples: Vec<u64> = output.tallies.iter().map(|tally| tally.samples).collect();
+        assert_eq!(samples, [1, 2]);
+        assert_eq!(output.last_time(), 1_077);
+    }
+
+    #[test]
+    fn one_file_is_written_by_one_recording_and_appears_when_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let first = output(folder.path());
+        let second = Place::take(&path);
+        assert!(matches!(second, Err(RecordError::Busy { .. })));
+        assert!(!path.exists());
+        let bytes = first.finish(Features::default()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes);
+        drop(output(folder.path()));
+        let left: Vec<_> = folder.path().read_dir().unwrap().flatten().collect();
+        assert_eq!(
+            left.len(),
+            1,
+            "a recording that is given up leaves the earlier file alone"
+        );
     }
 }

@@ -92,23 +92,23 @@ fn with_command(
             token.cancel();
         })?;
     let recorded = recorder.run(&ended);
-    let outcome = end(pid, &status);
     if let Some(why) = place.failure() {
         // It is no command: there is nothing to keep.
         return Err(anyhow::anyhow!("cannot run {command}: {why}").into());
     }
-    recorded?;
-    Ok((recorder.finish()?, outcome))
+    // Before the command is waited for: nobody empties the rings any more.
+    let summary = recorded.and_then(|()| recorder.finish());
+    let outcome = end(pid, &status);
+    Ok((summary?, outcome))
 }
 
 /// The command's end: waited for when the recording ended first.
 fn end(pid: u32, status: &Receiver<Option<ExitStatus>>) -> Option<String> {
-    let outcome = match status.try_recv() {
-        Ok(outcome) => Ok(outcome),
-        Err(_) => {
-            terminate(pid);
-            status.recv_timeout(END_GRACE)
-        }
+    let outcome = if let Ok(outcome) = status.try_recv() {
+        Ok(outcome)
+    } else {
+        terminate(pid);
+        status.recv_timeout(END_GRACE)
     };
     match outcome {
         Ok(Some(status)) if status.success() => None,
