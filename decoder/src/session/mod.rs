@@ -363,8 +363,13 @@ impl Session {
             .map_or_else(|| clock.wall_ns(u64::MAX), |time| clock.wall_ns(time));
         self.group.fill(self.events.table(), event, &view);
         let rows = std::mem::take(&mut self.group.rows);
+        let sampled = event;
         for one in &rows {
             let id = self.events.meta(one.event).map_or(0, |meta| meta.id);
+            if one.event != sampled {
+                // The collector counts a record for the event that wrote it; a group read is a sample of each member.
+                ledger.add(id, Reason::Produced, 1);
+            }
             let Some(event) = self.block.event(id) else {
                 ledger.add(id, Reason::Undecodable, 1);
                 continue;
