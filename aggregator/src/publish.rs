@@ -11,7 +11,9 @@
 //! this flush's (committed), still the one before (not committed: once more, under another batch id), or another
 //! publisher's (fenced).
 
-use async_nats::HeaderMap;
+use std::time::Duration;
+
+use async_nats::{HeaderMap, Request};
 use bytes::Bytes;
 use memwide_proto::{limits, subject};
 use memwide_service::CancellationToken;
@@ -20,10 +22,20 @@ use memwide_service::telemetry::Chain;
 use prost::Message as _;
 use serde::Deserialize;
 
-use crate::error::StreamError;
+use crate::error::{Cause, StreamError};
 use crate::metrics::{self, FlushEnd};
 use crate::partition::FlushHead;
 use crate::stream::{CursorRead, FIRST_PAUSE, LONGEST_PAUSE, Nats, read_cursor};
+
+/// What is asked of the server here.
+const ACTION: &str = "take a flush";
+
+/// After so many bytes the server is asked whether they have arrived, before more are sent: the commit's answer then
+/// waits for the commit alone, and a retry never adds to a flood.
+const PACE_BYTES: usize = 1 << 20;
+
+/// How long an answer may take where the connection has no bound of its own.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A flush ready to be sent.
 #[derive(Debug)]
@@ -76,7 +88,12 @@ pub(crate) async fn publish(
 ) -> Result<Outcome, StreamError> {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     for attempt in 0_u64.. {
-        match attempt_once(nats, flush, attempt).await {
+        let outcome = tokio::select! {
+            biased;
+            outcome = attempt_once(nats, flush, attempt) => outcome,
+            () = stop.cancelled() => return Ok(Outcome::Stopped),
+        };
+        match outcome {
             Ok(sequence) => {
                 metrics::FLUSHES.add(FlushEnd::Committed, 1);
                 return Ok(Outcome::Committed(sequence));
@@ -130,8 +147,25 @@ async fn pause(backoff: &mut Backoff, stop: &CancellationToken) -> bool {
     }
 }
 
+/// Sends a message and waits for its answer, at each attempt longer: a server that is slow must not get more to do.
+async fn ask(
+    nats: &Nats,
+    subject: String,
+    headers: HeaderMap,
+    payload: Bytes,
+    attempt: u64,
+) -> Result<Bytes, StreamError> {
+    let usual = nats.client.timeout().unwrap_or(USUAL_TIMEOUT);
+    let timeout = usual * (1 << attempt.min(4));
+    let request = Request::new()
+        .headers(headers)
+        .payload(payload)
+        .timeout(Some(timeout));
+    let answer = nats.client.send_request(subject, request).await;
+    Ok(answer.map_err(StreamError::away(ACTION))?.payload)
+}
+
 async fn attempt_once(nats: &Nats, flush: &Flush, attempt: u64) -> Result<u64, StreamError> {
-    const ACTION: &str = "take a flush";
     let cursor = &flush.head.cursor;
     let id = format!(
         "{:016x}-{}-{}-{attempt}",
@@ -156,12 +190,34 @@ async fn attempt_once(nats: &Nats, flush: &Flush, attempt: u64) -> Result<u64, S
         headers
     };
     let data = subject::data(flush.partition);
+    let mut unheard = 0;
     for (index, payload) in flush.messages.iter().enumerate() {
-        let sent = nats
-            .client
-            .publish_with_headers(data.clone(), headers(index + 1), payload.clone())
-            .await;
-        sent.map_err(StreamError::away(ACTION))?;
+        unheard += payload.len();
+        if unheard < PACE_BYTES {
+            let sent =
+                nats.client
+                    .publish_with_headers(data.clone(), headers(index + 1), payload.clone());
+            sent.await.map_err(StreamError::away(ACTION))?;
+            continue;
+        }
+        // An empty answer says that everything so far has arrived.
+        unheard = 0;
+        let answer = ask(
+            nats,
+            data.clone(),
+            headers(index + 1),
+            payload.clone(),
+            attempt,
+        )
+        .await?;
+        if !answer.is_empty() {
+            let answer: Answer =
+                serde_json::from_slice(&answer).map_err(StreamError::away(ACTION))?;
+            let refusal = answer
+                .error
+                .map_or_else(|| "an answer in the middle of a batch".into(), Cause::from);
+            return Err(StreamError::away(ACTION)(refusal));
+        }
     }
     let mut last = headers(messages);
     last.insert("Nats-Batch-Commit", "1");
@@ -169,14 +225,16 @@ async fn attempt_once(nats: &Nats, flush: &Flush, attempt: u64) -> Result<u64, S
         "Nats-Expected-Last-Subject-Sequence",
         flush.head.expected.to_string(),
     );
-    let request = nats.client.request_with_headers(
+    let cursor = cursor.encode_to_vec().into();
+    let answer = ask(
+        nats,
         subject::cursor(flush.partition),
         last,
-        cursor.encode_to_vec().into(),
-    );
-    let answer = request.await.map_err(StreamError::away(ACTION))?;
-    let answer: Answer =
-        serde_json::from_slice(&answer.payload).map_err(StreamError::away(ACTION))?;
+        cursor,
+        attempt,
+    )
+    .await?;
+    let answer: Answer = serde_json::from_slice(&answer).map_err(StreamError::away(ACTION))?;
     if let Some(refusal) = answer.error {
         return Err(StreamError::away(ACTION)(refusal));
     }

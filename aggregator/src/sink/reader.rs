@@ -17,7 +17,7 @@ use crate::stream::Nats;
 /// Messages of one read.
 const READ_MESSAGES: u32 = 64;
 /// Bytes of one read.
-const READ_BYTES: u32 = 16 << 20;
+const READ_BYTES: u32 = 4 << 20;
 /// Longest wait for the next message of a read.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// A flush is committed at most so long after its cursor was heard, usually.

@@ -120,20 +120,7 @@ async fn rows_move_from_decoders_to_the_store() {
     .await;
     let stored = begin.elapsed().as_secs_f64();
     check(&engine, &feeds).await;
-    let tables = [
-        "samples",
-        "mix_1m",
-        "fleet_1h",
-        "ledger_1m",
-        "hosts",
-        "functions_def",
-        "locations",
-        "stacks",
-    ];
-    let mut rows = 0;
-    for table in tables {
-        rows += engine.number(&format!("SELECT count() FROM {table}")).await;
-    }
+    let rows = memwide_aggregator::metrics::STORED_ROWS.get();
     let bare = bare(&engine, samples).await;
     let rate = |rows: u64, seconds: f64| format!("{:.0}", rows as f64 / seconds);
     eprintln!(
@@ -143,6 +130,18 @@ async fn rows_move_from_decoders_to_the_store() {
         rate(samples, stored),
         rate(rows, stored),
         rate(samples.div_ceil(200_000) * 200_000, bare),
+    );
+    let late = Feed::new(9, 1, 1_000);
+    let begin = Instant::now();
+    deliver(&[aggregator.address], &late).await;
+    let seen = format!("SELECT count() FROM samples WHERE host = '{}'", late.host);
+    until("the late samples are seen", || async {
+        engine.number(&seen).await == 1_000
+    })
+    .await;
+    eprintln!(
+        "a batch is seen {:.2} s after it was sent",
+        begin.elapsed().as_secs_f64()
     );
     sink.stop().await;
     aggregator.stop().await;
