@@ -30,11 +30,11 @@ pub use batch::section as pack_section;
 pub use config::{Config, EventConfig, RingConfig, SpoolConfig};
 pub use events::OpenError;
 pub use live::{probe, run, run_reporting};
-pub use replay::{
-    Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
-};
 pub use record::{
     RecordError, RecordOptions, RecordSummary, RecordTarget, RecordedEvent, Recorder,
+};
+pub use replay::{
+    Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
 };
 pub use spool::SpoolError;
 pub use status::{EventStatus, Reporter, Status};

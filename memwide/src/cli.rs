@@ -116,7 +116,12 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerArgs {
     /// Query service to ask
-    #[arg(long, value_name = "URL", env = "MEMWIDE_SERVER", default_value = "http://127.0.0.1:7070")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "MEMWIDE_SERVER",
+        default_value = "http://127.0.0.1:7070"
+    )]
     pub(crate) server: String,
 }
 
@@ -353,7 +358,12 @@ pub(crate) fn print_usage(wrong: &clap::Error) -> ExitCode {
 
 /// Prints the completion script of a shell.
 pub(crate) fn print_completions(shell: clap_complete::Shell) {
-    clap_complete::generate(shell, &mut Cli::command(), "memwide", &mut std::io::stdout());
+    clap_complete::generate(
+        shell,
+        &mut Cli::command(),
+        "memwide",
+        &mut std::io::stdout(),
+    );
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ const ANSWER_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     /// Nothing listens there, or it hung up.
-    #[error("no answer from {url}; is `memwide up` running there? Another server: --server URL or MEMWIDE_SERVER")]
+    #[error(
+        "no answer from {url}; is `memwide up` running there? Another server: --server URL or MEMWIDE_SERVER"
+    )]
     Unreachable {
         url: String,
         #[source]
@@ -60,11 +62,17 @@ impl Client {
     }
 
     /// `GET /api/v1/<path>` with these parameters.
-    pub(crate) fn get(&self, path: &str, params: &[(String, String)]) -> Result<Value, ClientError> {
+    pub(crate) fn get(
+        &self,
+        path: &str,
+        params: &[(String, String)],
+    ) -> Result<Value, ClientError> {
         let url = format!("{}/api/v1/{path}", self.base);
         let request = params
             .iter()
-            .fold(self.agent.get(&url), |request, (name, value)| request.query(name, value));
+            .fold(self.agent.get(&url), |request, (name, value)| {
+                request.query(name, value)
+            });
         self.answer(request.call())
     }
 
@@ -87,7 +95,11 @@ impl Client {
             url: self.base.clone(),
             status,
         };
-        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(ANSWER_BYTES_MAX)
+            .read_to_vec();
         let Ok(document) = serde_json::from_slice::<Value>(&body.unwrap_or_default()) else {
             return Err(foreign);
         };

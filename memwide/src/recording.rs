@@ -260,14 +260,32 @@ impl Leftovers {
             malformed,
         } = self.skipped;
         let counted = [
-            (unknown_event, "samples of events the file does not declare: not shown"),
-            (unknown_layout, "samples with fields this version cannot place: not shown"),
+            (
+                unknown_event,
+                "samples of events the file does not declare: not shown",
+            ),
+            (
+                unknown_layout,
+                "samples with fields this version cannot place: not shown",
+            ),
             (malformed, "records shorter than their fields: not shown"),
-            (self.guests, "samples of guests: not shown, as perf shows none"),
-            (self.lost, "records lost while recording: a larger ring (perf record -m) loses fewer"),
-            (self.lost_samples, "samples dropped by the hardware or the kernel while recording"),
+            (
+                self.guests,
+                "samples of guests: not shown, as perf shows none",
+            ),
+            (
+                self.lost,
+                "records lost while recording: a larger ring (perf record -m) loses fewer",
+            ),
+            (
+                self.lost_samples,
+                "samples dropped by the hardware or the kernel while recording",
+            ),
             (self.aux, "pieces of hardware trace: not decoded"),
-            (self.early_flushes, "times the order of samples is uncertain: the file marks no rounds"),
+            (
+                self.early_flushes,
+                "times the order of samples is uncertain: the file marks no rounds",
+            ),
         ];
         let mut lines: Vec<String> = counted
             .iter()
@@ -297,6 +315,7 @@ impl Leftovers {
 
     /// Bad input if the records broke off.
     pub(crate) fn into_result(self) -> Result<(), Failure> {
-        self.damage.map_or(Ok(()), |damage| Err(Failure::bad_input(damage)))
+        self.damage
+            .map_or(Ok(()), |damage| Err(Failure::bad_input(damage)))
     }
 }

@@ -20,19 +20,36 @@ fn memwide(args: &[&str]) -> Output {
 #[track_caller]
 fn check(args: &[&str], code: i32, says: &[&str]) {
     let output = memwide(args);
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
     for part in says {
-        assert!(text.contains(part), "{args:?} does not say `{part}`: {text}");
+        assert!(
+            text.contains(part),
+            "{args:?} does not say `{part}`: {text}"
+        );
     }
     assert!(!text.contains("panicked"), "{text}");
 }
 
 #[test]
 fn help_and_version_are_no_errors() {
-    check(&["--help"], 0, &["up", "doctor", "import", "script", "report", "top", "sql", "record"]);
+    check(
+        &["--help"],
+        0,
+        &[
+            "up", "doctor", "import", "script", "report", "top", "sql", "record",
+        ],
+    );
     check(&["--version"], 0, &["memwide"]);
-    check(&["up", "--help"], 0, &["--demo", "--no-collect", "--listen"]);
+    check(
+        &["up", "--help"],
+        0,
+        &["--demo", "--no-collect", "--listen"],
+    );
 }
 
 #[test]
@@ -46,15 +63,27 @@ fn wrong_usage_is_64() {
 
 #[test]
 fn an_address_that_others_can_reach_is_refused_with_the_remedy() {
-    check(&["up", "--listen", "0.0.0.0:7070"], 64, &["neither TLS nor authentication", "ssh -L"]);
+    check(
+        &["up", "--listen", "0.0.0.0:7070"],
+        64,
+        &["neither TLS nor authentication", "ssh -L"],
+    );
 }
 
 #[test]
 fn a_server_that_is_not_there_is_named_with_the_remedy() {
     for command in ["top", "hosts", "ledger"] {
-        check(&[command, "--server", "http://127.0.0.1:1"], 1, &["http://127.0.0.1:1", "memwide up"]);
+        check(
+            &[command, "--server", "http://127.0.0.1:1"],
+            1,
+            &["http://127.0.0.1:1", "memwide up"],
+        );
     }
-    check(&["sql", "select 1", "--server", "http://127.0.0.1:1"], 1, &["memwide up"]);
+    check(
+        &["sql", "select 1", "--server", "http://127.0.0.1:1"],
+        1,
+        &["memwide up"],
+    );
 }
 
 #[test]
@@ -70,13 +99,25 @@ fn a_wrong_config_key_is_named_with_its_place() {
     let path = dir.path().join("collector.toml");
     std::fs::write(&path, "endpiont = \"http://127.0.0.1:1\"\n").unwrap();
     let file = path.to_str().unwrap();
-    check(&["collector", "--config", file], 64, &["endpiont", "endpoint", file]);
-    check(&["up", "--config", file], 64, &["endpiont", "endpoint", file]);
+    check(
+        &["collector", "--config", file],
+        64,
+        &["endpiont", "endpoint", file],
+    );
+    check(
+        &["up", "--config", file],
+        64,
+        &["endpiont", "endpoint", file],
+    );
 }
 
 #[test]
 fn the_resolved_configuration_says_where_each_value_comes_from() {
-    check(&["collector", "--print-config"], 0, &["endpoint", "default"]);
+    check(
+        &["collector", "--print-config"],
+        0,
+        &["endpoint", "default"],
+    );
     check(&["sink", "--print-config"], 0, &["partitions"]);
 }
 
@@ -84,14 +125,25 @@ fn the_resolved_configuration_says_where_each_value_comes_from() {
 fn a_missing_tool_is_named_with_the_remedy() {
     let data = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
-        .args(["up", "--no-collect", "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0", "--data"])
+        .args([
+            "up",
+            "--no-collect",
+            "--listen",
+            "127.0.0.1:0",
+            "--ingest",
+            "127.0.0.1:0",
+            "--data",
+        ])
         .arg(data.path())
         .env("MEMWIDE_ENGINE", "/nowhere/libchdb.so")
         .output()
         .expect("memwide runs");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("MEMWIDE_ENGINE") && text.contains("/nowhere/libchdb.so"), "{text}");
+    assert!(
+        text.contains("MEMWIDE_ENGINE") && text.contains("/nowhere/libchdb.so"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -100,7 +152,11 @@ fn a_taken_port_is_named_with_the_flag() {
     let address = taken.local_addr().unwrap().to_string();
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().to_str().unwrap();
-    check(&["up", "--no-collect", "--listen", &address, "--data", folder], 1, &[&address, "--listen"]);
+    check(
+        &["up", "--no-collect", "--listen", &address, "--data", folder],
+        1,
+        &[&address, "--listen"],
+    );
 }
 
 #[test]
@@ -109,7 +165,10 @@ fn doctor_names_what_is_missing() {
     assert!(output.status.success());
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rows = document["capabilities"].as_array().expect("capabilities");
-    assert!(rows.iter().any(|row| row["name"] == "engine"), "{document:#}");
+    assert!(
+        rows.iter().any(|row| row["name"] == "engine"),
+        "{document:#}"
+    );
     for row in rows.iter().filter(|row| row["available"] == false) {
         assert_ne!(row["reason"], "", "{row:#}");
     }

@@ -17,7 +17,11 @@ const STOPPED_WITHIN: Duration = Duration::from_mins(1);
 /// The `memwide` binary beside this test's.
 pub fn memwide() -> PathBuf {
     let test = std::env::current_exe().expect("the test knows its file");
-    let folder = test.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
+    let folder = test
+        .ancestors()
+        .nth(2)
+        .map(Path::to_owned)
+        .unwrap_or_default();
     let binary = folder.join("memwide");
     assert!(
         binary.exists(),
@@ -29,8 +33,12 @@ pub fn memwide() -> PathBuf {
 
 /// Says why nothing that needs nats-server and the engine can run here; `None` when both are there.
 pub fn tools_missing() -> Option<String> {
-    let engine = memwide_store::tools::engine_library().err().map(|error| error.to_string());
-    let nats = memwide_store::tools::nats_server().err().map(|error| error.to_string());
+    let engine = memwide_store::tools::engine_library()
+        .err()
+        .map(|error| error.to_string());
+    let nats = memwide_store::tools::nats_server()
+        .err()
+        .map(|error| error.to_string());
     let missing: Vec<String> = engine.into_iter().chain(nats).collect();
     (!missing.is_empty()).then(|| missing.join("; "))
 }
@@ -59,11 +67,24 @@ pub struct Up {
 impl Up {
     /// Starts it on ports of its own and waits until it says `ready:`.
     pub fn start(options: &UpOptions) -> Self {
-        let fresh = options.data.is_none().then(|| tempfile::tempdir().expect("a temporary folder"));
-        let data = options.data.clone().or_else(|| fresh.as_ref().map(|dir| dir.path().to_owned()));
+        let fresh = options
+            .data
+            .is_none()
+            .then(|| tempfile::tempdir().expect("a temporary folder"));
+        let data = options
+            .data
+            .clone()
+            .or_else(|| fresh.as_ref().map(|dir| dir.path().to_owned()));
         let data = data.unwrap_or_default();
         let mut child = Command::new(memwide())
-            .args(["up", "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0", "--data"])
+            .args([
+                "up",
+                "--listen",
+                "127.0.0.1:0",
+                "--ingest",
+                "127.0.0.1:0",
+                "--data",
+            ])
             .arg(&data)
             .args(&options.args)
             .stdin(Stdio::null())
@@ -84,7 +105,10 @@ impl Up {
             assert!(ended.is_none(), "memwide up ended with {ended:?}:\n{text}");
             if start.elapsed() > READY_WITHIN {
                 crate::kill_9(child.id());
-                panic!("memwide up was not ready within {READY_WITHIN:?}:\n{}", said(&output));
+                panic!(
+                    "memwide up was not ready within {READY_WITHIN:?}:\n{}",
+                    said(&output)
+                );
             }
             std::thread::sleep(Duration::from_millis(50));
         };
@@ -110,49 +134,76 @@ impl Up {
     /// `GET /api/v1/<path>`.
     pub fn get(&self, path: &str) -> Value {
         let url = format!("{}/api/v1/{path}", self.url);
-        let mut response = ureq::get(&url).call().unwrap_or_else(|error| panic!("{url}: {error}"));
+        let mut response = ureq::get(&url)
+            .call()
+            .unwrap_or_else(|error| panic!("{url}: {error}"));
         response.body_mut().read_json().expect("JSON")
     }
 
     /// Rows of a query through the guarded SQL endpoint.
     pub fn sql(&self, query: &str) -> Vec<Vec<Value>> {
-        self.try_sql(query).unwrap_or_else(|error| panic!("{query}: {error}"))
+        self.try_sql(query)
+            .unwrap_or_else(|error| panic!("{query}: {error}"))
     }
 
     /// As [`Up::sql`], for moments when the store may be away.
     pub fn try_sql(&self, query: &str) -> Result<Vec<Vec<Value>>, String> {
         let url = format!("{}/api/v1/sql", self.url);
-        let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .build()
+            .into();
         let body = serde_json::json!({"query": query, "format": "json"});
-        let mut response = agent.post(&url).send_json(&body).map_err(|error| error.to_string())?;
+        let mut response = agent
+            .post(&url)
+            .send_json(&body)
+            .map_err(|error| error.to_string())?;
         let status = response.status();
-        let answer: Value = response.body_mut().read_json().map_err(|error| error.to_string())?;
+        let answer: Value = response
+            .body_mut()
+            .read_json()
+            .map_err(|error| error.to_string())?;
         if !status.is_success() {
             return Err(answer.to_string());
         }
         let rows = answer["rows"].as_array().cloned().unwrap_or_default();
-        Ok(rows.into_iter().map(|row| row.as_array().cloned().unwrap_or_default()).collect())
+        Ok(rows
+            .into_iter()
+            .map(|row| row.as_array().cloned().unwrap_or_default())
+            .collect())
     }
 
     /// The single number a query gives; 0 when it gives none.
     pub fn number(&self, query: &str) -> u64 {
-        self.try_number(query).unwrap_or_else(|error| panic!("{query}: {error}"))
+        self.try_number(query)
+            .unwrap_or_else(|error| panic!("{query}: {error}"))
     }
 
     /// As [`Up::number`], for moments when the store may be away.
     pub fn try_number(&self, query: &str) -> Result<u64, String> {
         let rows = self.try_sql(query)?;
-        let cell = rows.first().and_then(|row| row.first()).cloned().unwrap_or_default();
+        let cell = rows
+            .first()
+            .and_then(|row| row.first())
+            .cloned()
+            .unwrap_or_default();
         // Sums of whole numbers may come as text or as a float.
-        let text = cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);
+        let text = cell
+            .as_str()
+            .map_or_else(|| cell.to_string(), str::to_owned);
         Ok(text.trim_end_matches(".0").parse().unwrap_or(0))
     }
 
     /// Sends SIGINT and waits for the end.
     pub fn interrupt(mut self) -> (ExitStatus, String) {
         let pid = self.child.id();
-        let sent = Command::new("kill").args(["-INT", &pid.to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "cannot interrupt {pid}");
+        let sent = Command::new("kill")
+            .args(["-INT", &pid.to_string()])
+            .status();
+        assert!(
+            sent.is_ok_and(|status| status.success()),
+            "cannot interrupt {pid}"
+        );
         let child = &mut self.child;
         let status = until_some("memwide up stops after SIGINT", STOPPED_WITHIN, || {
             child.try_wait().expect("memwide can be waited for")

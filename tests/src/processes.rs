@@ -25,13 +25,18 @@ pub fn children_of(parent: u32) -> Vec<Process> {
 
 /// The child of `parent` whose command line contains `word`.
 pub fn process_named(parent: u32, word: &str) -> Option<Process> {
-    children_of(parent).into_iter().find(|process| process.command.contains(word))
+    children_of(parent)
+        .into_iter()
+        .find(|process| process.command.contains(word))
 }
 
 /// Ends a process the hard way.
 pub fn kill_9(pid: u32) {
     let killed = Command::new("kill").args(["-9", &pid.to_string()]).status();
-    assert!(killed.is_ok_and(|status| status.success()), "cannot kill {pid}");
+    assert!(
+        killed.is_ok_and(|status| status.success()),
+        "cannot kill {pid}"
+    );
 }
 
 fn parent_of(pid: u32) -> Option<u32> {
@@ -43,5 +48,8 @@ fn parent_of(pid: u32) -> Option<u32> {
 
 fn command_of(pid: u32) -> String {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&line).replace('\0', " ").trim().to_owned()
+    String::from_utf8_lossy(&line)
+        .replace('\0', " ")
+        .trim()
+        .to_owned()
 }

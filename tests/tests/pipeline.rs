@@ -35,16 +35,28 @@ fn up(args: &[&str]) -> Up {
 
 fn ingest(up: &Up) -> String {
     let status = up.get("status");
-    let address = status["ingest_address"].as_str().unwrap_or_default().to_owned();
-    if address.contains("://") { address } else { format!("http://{address}") }
+    let address = status["ingest_address"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    if address.contains("://") {
+        address
+    } else {
+        format!("http://{address}")
+    }
 }
 
 fn send(fleet: &Fleet, endpoint: &str, ticks: u64) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let sent = runtime.block_on(async {
-        tokio::time::timeout(SENT_WITHIN, fleet.send(endpoint, ticks, CancellationToken::new())).await
+        tokio::time::timeout(
+            SENT_WITHIN,
+            fleet.send(endpoint, ticks, CancellationToken::new()),
+        )
+        .await
     });
-    sent.expect("all batches are committed in time").expect("the fleet sends");
+    sent.expect("all batches are committed in time")
+        .expect("the fleet sends");
 }
 
 #[test]
@@ -83,8 +95,18 @@ fn simulated_hosts_are_stored_exactly_and_found_by_their_truth() {
 
     // The flagship question, as a user asks it.
     let answer = up.get("functions?locality=remote&per_host=true&limit=1000&since=-2h");
-    let columns: Vec<&str> = answer["columns"].as_array().unwrap().iter().filter_map(|c| c["name"].as_str()).collect();
-    let at = |name: &str| columns.iter().position(|column| *column == name).unwrap_or_else(|| panic!("{name} in {columns:?}"));
+    let columns: Vec<&str> = answer["columns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|c| c["name"].as_str())
+        .collect();
+    let at = |name: &str| {
+        columns
+            .iter()
+            .position(|column| *column == name)
+            .unwrap_or_else(|| panic!("{name} in {columns:?}"))
+    };
     let rows = answer["rows"].as_array().unwrap();
     let mut hosts: Vec<&str> = rows
         .iter()
@@ -99,7 +121,10 @@ fn simulated_hosts_are_stored_exactly_and_found_by_their_truth() {
         .filter(|row| row[at("function")] == RARE)
         .filter_map(|row| row[at("samples")].as_u64())
         .sum();
-    assert_eq!(rare, truth.samples(|key| key.function == RARE && key.locality == Locality::Remote));
+    assert_eq!(
+        rare,
+        truth.samples(|key| key.function == RARE && key.locality == Locality::Remote)
+    );
 
     // The same source again adds nothing.
     send(&Fleet::new("sim", 3, &[1], 400, 1), &ingest(&up), 6);
@@ -129,7 +154,9 @@ fn kill_9_of_any_process_loses_and_doubles_nothing() {
             process_named(up.pid(), victim)
         });
         kill_9(process.pid);
-        sender.join().expect("the fleet is committed although a process was killed");
+        sender
+            .join()
+            .expect("the fleet is committed although a process was killed");
         all += fleet.truth().samples(|_| true);
         wait_for(&up, all);
         check_sums(&up, all);
@@ -151,7 +178,8 @@ fn kill_9_of_any_process_loses_and_doubles_nothing() {
             async move { fleet.send(&endpoint, 12, stop).await }
         });
         until("some rows arrive", VISIBLE_WITHIN, || {
-            up.try_number("select count() from samples").is_ok_and(|rows| rows > before)
+            up.try_number("select count() from samples")
+                .is_ok_and(|rows| rows > before)
         });
         up.kill();
         stop.cancel();
@@ -167,7 +195,8 @@ fn kill_9_of_any_process_loses_and_doubles_nothing() {
 /// A block's ledger is inserted last: what it counts is in every table.
 fn wait_for(up: &Up, samples: u64) {
     until("all samples are rows", VISIBLE_WITHIN, || {
-        up.try_number("select sum(records) from ledger_1m where reason = 'stored'").is_ok_and(|rows| rows >= samples)
+        up.try_number("select sum(records) from ledger_1m where reason = 'stored'")
+            .is_ok_and(|rows| rows >= samples)
     });
 }
 
@@ -199,17 +228,29 @@ fn this_machine_is_collected_and_stopping_leaves_nothing_running() {
         let ran = std::process::Command::new("true").status();
         assert!(ran.is_ok_and(|status| status.success()));
     }
-    until("faults of this machine are rows with function names", VISIBLE_WITHIN, || {
-        up.try_number("select count() from functions where event = 'minor-faults' and function != ''")
+    until(
+        "faults of this machine are rows with function names",
+        VISIBLE_WITHIN,
+        || {
+            up.try_number(
+                "select count() from functions where event = 'minor-faults' and function != ''",
+            )
             .is_ok_and(|rows| rows > 0)
-    });
+        },
+    );
     assert!(up.number("select uniqExact(host) from samples") == 1);
     let children = children_of(up.pid());
-    assert_eq!(children.len(), 2, "nats-server and the engine: {children:?}");
+    assert_eq!(
+        children.len(),
+        2,
+        "nats-server and the engine: {children:?}"
+    );
     let (status, said) = up.interrupt();
     assert!(status.success(), "{said}");
     until("both children are gone", Duration::from_secs(10), || {
-        children.iter().all(|child| !std::path::Path::new(&format!("/proc/{}", child.pid)).exists())
+        children
+            .iter()
+            .all(|child| !std::path::Path::new(&format!("/proc/{}", child.pid)).exists())
     });
 }
 
@@ -223,6 +264,8 @@ fn children_die_with_a_killed_memwide() {
     assert_eq!(children.len(), 2, "{children:?}");
     up.kill();
     until("both children are gone", Duration::from_secs(10), || {
-        children.iter().all(|child| !std::path::Path::new(&format!("/proc/{}", child.pid)).exists())
+        children
+            .iter()
+            .all(|child| !std::path::Path::new(&format!("/proc/{}", child.pid)).exists())
     });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,6 @@ use memwide_perf_abi::{
 
 use super::RecordError;
 
-/// Bytes between two writes to the disk.
-const BUFFER_BYTES: usize = 1 << 20;
 /// Word of a sample that holds its time: `IDENTIFIER`, `IP`, `TID` stand before it, see the attrs' common fields.
 const TIME_WORD: usize = 3;
 /// Executable, in a mapping's `prot`.
@@ -97,7 +95,8 @@ pub(super) struct Tally {
 #[derive(Debug)]
 pub(super) struct Output {
     place: Place,
-    writer: FileWriter<BufWriter<File>>,
+    /// Not buffered: what a killed recorder wrote is in the file, and rings are written as a whole anyway.
+    writer: FileWriter<File>,
     /// From id to event.
     by_id: HashMap<u64, usize>,
     pub(super) tallies: Vec<Tally>,
@@ -113,7 +112,6 @@ impl Output {
         let numbered = events.iter().enumerate();
         let by_id = numbered.flat_map(|(at, event)| event.ids.iter().map(move |id| (*id, at)));
         let by_id = by_id.collect();
-        let file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let writer = FileWriter::new(file, events);
         let writer = writer.map_err(|source| RecordError::Write {
             path: place.path.clone(),
@@ -228,7 +226,6 @@ impl Output {
                 source,
             })?;
         let moved = file
-            .get_ref()
             .metadata()
             .and_then(|meta| std::fs::rename(&place.part, &place.path).map(|()| meta.len()));
         let bytes = moved.map_err(|source| RecordError::Output {

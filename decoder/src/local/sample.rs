@@ -112,6 +112,11 @@ impl<'a> LocalSample<'a> {
         self.code_place.map_or(UNKNOWN, |place| self.named(&place))
     }
 
+    /// Place of the code address: equal places have equal names, so a caller need look them up once only.
+    pub fn code_place(&self) -> Option<&Place> {
+        self.code_place.as_ref()
+    }
+
     /// Names of the data address, found as perf finds them: in the mappings of the mode the code ran in.
     pub fn data(&self) -> Named<'a> {
         self.data_place.map_or(UNKNOWN, |place| self.named(&place))

@@ -20,33 +20,67 @@ pub(super) fn params(filter: &FilterArgs) -> Result<Vec<(String, String)>, Failu
     for (name, value) in times {
         params.extend(value.as_ref().map(|value| (name.to_owned(), value.clone())));
     }
-    params.extend(filter.limit.map(|limit| ("limit".to_owned(), limit.to_string())));
+    params.extend(
+        filter
+            .limit
+            .map(|limit| ("limit".to_owned(), limit.to_string())),
+    );
     Ok(params)
 }
 
 /// Asks a question; a wrong question is wrong usage.
-pub(super) fn ask(client: &Client, path: &str, params: &[(String, String)]) -> Result<Table, Failure> {
+pub(super) fn ask(
+    client: &Client,
+    path: &str,
+    params: &[(String, String)],
+) -> Result<Table, Failure> {
     client.get(path, params).map(table).map_err(failure)
 }
 
 /// Exit code 64 for what the caller can mend, 1 for the rest.
 pub(super) fn failure(error: ClientError) -> Failure {
-    if error.is_usage() { Failure::usage(error) } else { error.into() }
+    if error.is_usage() {
+        Failure::usage(error)
+    } else {
+        error.into()
+    }
 }
 
 /// `{"columns", "rows", "completeness", "notes"}` as a table.
 pub(super) fn table(answer: Value) -> Table {
     let text = |value: &Value, key: &str| {
-        value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        value
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
-    let list = |key: &str| answer.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let list = |key: &str| {
+        answer
+            .get(key)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
     let columns: Vec<Column> = list("columns")
         .iter()
         .map(|column| Column::new(text(column, "name"), text(column, "unit")))
         .collect();
-    let rows = list("rows").iter().map(|row| cells(row, &columns)).collect();
-    let mut notes: Vec<String> = answer.get("completeness").and_then(completeness).into_iter().collect();
-    notes.extend(list("notes").iter().filter_map(Value::as_str).map(str::to_owned));
+    let rows = list("rows")
+        .iter()
+        .map(|row| cells(row, &columns))
+        .collect();
+    let mut notes: Vec<String> = answer
+        .get("completeness")
+        .and_then(completeness)
+        .into_iter()
+        .collect();
+    notes.extend(
+        list("notes")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned),
+    );
     Table {
         columns,
         rows,
@@ -77,19 +111,28 @@ fn completeness(value: &Value) -> Option<String> {
         grouped(number("samples_stored")?),
         grouped(number("samples_produced")?),
     );
-    let blind = value.get("blind_seconds").and_then(Value::as_f64).unwrap_or(0.0);
+    let blind = value
+        .get("blind_seconds")
+        .and_then(Value::as_f64)
+        .unwrap_or(0.0);
     if blind > 0.0 {
         line.push_str(&format!("; blind {blind:.1} s"));
     }
     if let Some(missing) = value.get("missing").and_then(Value::as_object) {
-        for (reason, count) in missing.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
+        for (reason, count) in missing
+            .iter()
+            .filter(|(_, count)| count.as_u64() != Some(0))
+        {
             line.push_str(&format!("; {reason} {count}"));
         }
     }
     if let Some(tiers) = value.get("tiers") {
         let named = tiers.as_array().into_iter().flatten().filter_map(|tier| {
             let name = tier.get("tier")?.as_str()?;
-            Some(format!("{name} {}", grouped(tier.get("samples")?.as_u64()?)))
+            Some(format!(
+                "{name} {}",
+                grouped(tier.get("samples")?.as_u64()?)
+            ))
         });
         let named: Vec<String> = named.collect();
         if !named.is_empty() {

@@ -37,7 +37,10 @@ fn program(name: &str, found: &Result<std::path::PathBuf, tools::ToolError>) -> 
 fn table(rows: &[Capability]) -> Table {
     let columns = ["capability", "tier", "available", "reason", "remedy"];
     Table {
-        columns: columns.into_iter().map(|name| Column::new(name, "")).collect(),
+        columns: columns
+            .into_iter()
+            .map(|name| Column::new(name, ""))
+            .collect(),
         rows: rows
             .iter()
             .map(|row| {
@@ -65,7 +68,10 @@ fn table(rows: &[Capability]) -> Table {
 /// The best tier that can be collected here; empty: none.
 fn best_tier(rows: &[Capability]) -> &str {
     let has = |tier: &str| rows.iter().any(|row| row.available && row.tier == tier);
-    ["precise", "event", "software"].into_iter().find(|tier| has(tier)).unwrap_or_default()
+    ["precise", "event", "software"]
+        .into_iter()
+        .find(|tier| has(tier))
+        .unwrap_or_default()
 }
 
 fn verdict(rows: &[Capability]) -> Vec<String> {
@@ -77,7 +83,10 @@ fn verdict(rows: &[Capability]) -> Vec<String> {
         _ => "best tier: software (faults, breakpoints, tracepoints, clock); levels and latencies need a PMU".to_owned(),
     });
     // A remedy in full, where the table had to cut it.
-    for row in rows.iter().filter(|row| !row.available && !row.remedy.is_empty()) {
+    for row in rows
+        .iter()
+        .filter(|row| !row.available && !row.remedy.is_empty())
+    {
         lines.push(format!("{}: {}", row.name, row.remedy));
     }
     lines
@@ -99,8 +108,14 @@ mod tests {
 
     #[test]
     fn the_best_available_tier_is_named() {
-        assert_eq!(best_tier(&[row("precise", false), row("software", true)]), "software");
-        assert_eq!(best_tier(&[row("precise", true), row("software", true)]), "precise");
+        assert_eq!(
+            best_tier(&[row("precise", false), row("software", true)]),
+            "software"
+        );
+        assert_eq!(
+            best_tier(&[row("precise", true), row("software", true)]),
+            "precise"
+        );
         assert_eq!(best_tier(&[row("precise", false)]), "");
     }
 

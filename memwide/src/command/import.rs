@@ -24,7 +24,9 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
         symfs: args.symbols.symfs.clone(),
         kallsyms: args.symbols.kallsyms.clone(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     for file in &args.files {
         let import = Import::open(file, options.clone()).map_err(failure)?;
         let summary = runtime.block_on(async {
@@ -53,7 +55,11 @@ fn parse_time(text: &str) -> Result<u64, Failure> {
 }
 
 fn failure(error: ImportError) -> Failure {
-    if error.is_bad_input() { Failure::bad_input(error) } else { error.into() }
+    if error.is_bad_input() {
+        Failure::bad_input(error)
+    } else {
+        error.into()
+    }
 }
 
 /// A line that is overwritten, on a terminal only.
@@ -62,7 +68,10 @@ fn progress(file: &Path) -> impl Fn(ImportProgress) + Send + Sync + 'static {
     let shown = std::io::stderr().is_terminal();
     move |progress| {
         if shown {
-            let line = format!("\r{name}: {} of {} batches committed", progress.acked, progress.batches);
+            let line = format!(
+                "\r{name}: {} of {} batches committed",
+                progress.acked, progress.batches
+            );
             drop(std::io::stderr().write_all(line.as_bytes()));
         }
     }
@@ -77,7 +86,11 @@ fn clear_progress() {
 fn report(file: &Path, summary: &ImportSummary) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let samples: u64 = summary.events.iter().map(|event| event.samples).sum();
-    let known = if summary.batches_known == summary.batches { " (known before: nothing added)" } else { "" };
+    let known = if summary.batches_known == summary.batches {
+        " (known before: nothing added)"
+    } else {
+        ""
+    };
     writeln!(
         out,
         "{}: {} samples as host {}, {} batches committed{known}",
@@ -93,7 +106,11 @@ fn report(file: &Path, summary: &ImportSummary) -> std::io::Result<()> {
         writeln!(out, "  {:>12}  lost by the recorder", grouped(summary.lost))?;
     }
     if summary.skipped_samples > 0 {
-        writeln!(out, "  {:>12}  of no event of the file, not sent", grouped(summary.skipped_samples))?;
+        writeln!(
+            out,
+            "  {:>12}  of no event of the file, not sent",
+            grouped(summary.skipped_samples)
+        )?;
     }
     Ok(())
 }

@@ -21,7 +21,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
 fn estimator(name: &str) -> Result<Estimator, Failure> {
     Estimator::parse(name).ok_or_else(|| {
         let names: Vec<&str> = Estimator::ALL.iter().map(|known| known.name()).collect();
-        Failure::usage(anyhow::anyhow!("`{name}` is no estimator; --by takes {}", names.join(", ")))
+        Failure::usage(anyhow::anyhow!(
+            "`{name}` is no estimator; --by takes {}",
+            names.join(", ")
+        ))
     })
 }
 
@@ -31,7 +34,11 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
         return Err(Failure::usage(wrong));
     }
     let filter = Filter::parse(&args.filter.filters).map_err(Failure::usage)?;
-    let keys = if keys.is_empty() { vec![Key::Symbol, Key::Mem] } else { keys };
+    let keys = if keys.is_empty() {
+        vec![Key::Symbol, Key::Mem]
+    } else {
+        keys
+    };
     let recording = Recording::open(&args.input, &args.symbols)?;
     let mut rows = Rows::new(keys, by, recording.events(), recording.features());
     let left = recording.each(|sample| {
@@ -50,8 +57,17 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
     left.into_result()
 }
 
-fn of_server(args: &ReportArgs, server: &str, keys: Vec<Key>, by: Option<Estimator>) -> Result<(), Failure> {
-    let keys = if keys.is_empty() { vec![Key::Symbol] } else { keys };
+fn of_server(
+    args: &ReportArgs,
+    server: &str,
+    keys: Vec<Key>,
+    by: Option<Estimator>,
+) -> Result<(), Failure> {
+    let keys = if keys.is_empty() {
+        vec![Key::Symbol]
+    } else {
+        keys
+    };
     let (path, mut params) = question(&keys, by).map_err(Failure::usage)?;
     params.extend(answer::params(&args.filter)?);
     let answer = answer::ask(&Client::new(server), path, &params)?;

@@ -18,7 +18,11 @@ use std::time::Duration;
 const DRAIN_WITHIN: Duration = Duration::from_secs(30);
 
 /// Variables of the environment that are read elsewhere.
-pub(crate) const NOT_KEYS: [&str; 3] = ["MEMWIDE_ENGINE_PASSWORD", "MEMWIDE_ENGINE_READER_PASSWORD", "MEMWIDE_SERVER"];
+pub(crate) const NOT_KEYS: [&str; 3] = [
+    "MEMWIDE_ENGINE_PASSWORD",
+    "MEMWIDE_ENGINE_READER_PASSWORD",
+    "MEMWIDE_SERVER",
+];
 
 /// What every role has besides its own keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -44,49 +48,77 @@ impl<C: Default> Default for Role<C> {
 
 pub(crate) fn collector(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_collector::metrics::ALL;
-    serve("collector", args, metrics, |role: Role<memwide_collector::Config>, stop| async move {
-        memwide_collector::run(role.service, stop).await
-    })
+    serve(
+        "collector",
+        args,
+        metrics,
+        |role: Role<memwide_collector::Config>, stop| async move {
+            memwide_collector::run(role.service, stop).await
+        },
+    )
 }
 
 pub(crate) fn decoder(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_decoder::metrics::ALL;
-    serve("decoder", args, metrics, |role: Role<memwide_decoder::Config>, stop| async move {
-        let listener = admin::bind(role.listen, "listen").await?;
-        Ok(memwide_decoder::serve(role.service, listener, stop).await?)
-    })
+    serve(
+        "decoder",
+        args,
+        metrics,
+        |role: Role<memwide_decoder::Config>, stop| async move {
+            let listener = admin::bind(role.listen, "listen").await?;
+            Ok(memwide_decoder::serve(role.service, listener, stop).await?)
+        },
+    )
 }
 
 pub(crate) fn aggregator(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_aggregator::metrics::ALL;
-    serve("aggregator", args, metrics, |role: Role<memwide_aggregator::Config>, stop| async move {
-        let listener = admin::bind(role.listen, "listen").await?;
-        Ok(memwide_aggregator::serve(role.service, listener, stop).await?)
-    })
+    serve(
+        "aggregator",
+        args,
+        metrics,
+        |role: Role<memwide_aggregator::Config>, stop| async move {
+            let listener = admin::bind(role.listen, "listen").await?;
+            Ok(memwide_aggregator::serve(role.service, listener, stop).await?)
+        },
+    )
 }
 
 pub(crate) fn sink(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_aggregator::metrics::ALL;
-    serve("sink", args, metrics, |role: Role<memwide_aggregator::SinkConfig>, stop| async move {
-        let url = role.service.store.expose().unwrap_or_default();
-        memwide_store::Store::from_url(url)?.migrate().await?;
-        Ok(memwide_aggregator::sink(role.service, stop).await?)
-    })
+    serve(
+        "sink",
+        args,
+        metrics,
+        |role: Role<memwide_aggregator::SinkConfig>, stop| async move {
+            let url = role.service.store.expose().unwrap_or_default();
+            memwide_store::Store::from_url(url)?.migrate().await?;
+            Ok(memwide_aggregator::sink(role.service, stop).await?)
+        },
+    )
 }
 
 pub(crate) fn query(args: &RoleArgs) -> Result<(), Failure> {
     let metrics = memwide_query::metrics::ALL;
-    serve("query", args, metrics, |role: Role<memwide_query::Config>, stop| async move {
-        let listener = admin::bind(role.listen, "listen").await?;
-        let (_status, watched) = tokio::sync::watch::channel(memwide_query::StatusDetail::default());
-        memwide_query::serve(role.service, listener, stop, watched).await
-    })
+    serve(
+        "query",
+        args,
+        metrics,
+        |role: Role<memwide_query::Config>, stop| async move {
+            let listener = admin::bind(role.listen, "listen").await?;
+            let (_status, watched) =
+                tokio::sync::watch::channel(memwide_query::StatusDetail::default());
+            memwide_query::serve(role.service, listener, stop, watched).await
+        },
+    )
 }
 
 /// The engine in this process, at a fixed port: passwords come from the environment.
 pub(crate) fn store(args: &RoleArgs) -> Result<(), Failure> {
     let resolved = load::<memwide_store::engine::EngineOptions>(args)?;
-    let Some(mut options) = resolved else { return Ok(()) };
+    let Some(mut options) = resolved else {
+        return Ok(());
+    };
     if options.library.as_os_str().is_empty() {
         options.library = memwide_store::tools::engine_library()?;
     }
@@ -142,13 +174,19 @@ where
     let Some((role, shown)) = resolve::<Role<C>>(args)? else {
         return Ok(());
     };
-    let format = if args.log_json { telemetry::Format::Json } else { telemetry::Format::Text };
+    let format = if args.log_json {
+        telemetry::Format::Json
+    } else {
+        telemetry::Format::Text
+    };
     let options = telemetry::Options {
         format,
         ..telemetry::Options::default()
     };
     telemetry::init(&options).map_err(Failure::usage)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async move {
         let stop = stop_on_signal().context("cannot watch for signals")?;
         let listener = admin::bind(role.admin, "admin").await?;
@@ -160,7 +198,10 @@ where
         };
         tracing::info!(service = name, admin = %listener.local_addr()?, "started");
         let tasks = Tasks::new(stop.clone());
-        tasks.spawn("admin", admin::serve(listener, admin.router(), stop.clone()));
+        tasks.spawn(
+            "admin",
+            admin::serve(listener, admin.router(), stop.clone()),
+        );
         tasks.spawn(name, work(role, stop));
         tasks.run(DRAIN_WITHIN).await?;
         anyhow::Ok(())
@@ -176,10 +217,23 @@ mod tests {
     fn a_role_keeps_its_own_keys_beside_the_common_ones() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sink.toml");
-        std::fs::write(&path, "admin = \"127.0.0.1:9\"\npartitions = 64\n[nats]\nreplicas = 3\n").unwrap();
-        let loaded = Loader::<Role<memwide_aggregator::SinkConfig>>::new().file(&path).load().unwrap();
+        std::fs::write(
+            &path,
+            "admin = \"127.0.0.1:9\"\npartitions = 64\n[nats]\nreplicas = 3\n",
+        )
+        .unwrap();
+        let loaded = Loader::<Role<memwide_aggregator::SinkConfig>>::new()
+            .file(&path)
+            .load()
+            .unwrap();
         assert_eq!(loaded.value.admin.port(), 9);
-        assert_eq!((loaded.value.service.partitions, loaded.value.service.nats.replicas), (64, 3));
+        assert_eq!(
+            (
+                loaded.value.service.partitions,
+                loaded.value.service.nats.replicas
+            ),
+            (64, 3)
+        );
     }
 
     #[test]
@@ -187,7 +241,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sink.toml");
         std::fs::write(&path, "partitoins = 64\n").unwrap();
-        let refused = Loader::<Role<memwide_aggregator::SinkConfig>>::new().file(&path).load().unwrap_err();
+        let refused = Loader::<Role<memwide_aggregator::SinkConfig>>::new()
+            .file(&path)
+            .load()
+            .unwrap_err();
         assert!(refused.to_string().contains("partitoins"), "{refused}");
     }
 }

@@ -14,7 +14,10 @@ const CHUNK: usize = 64 << 10;
 pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
     let recording = Recording::open(&args.input, &args.symbols)?;
     let mut lines = Lines::new(io::stdout().lock(), args.limit);
-    let (events, tracing) = (recording.events(), recording.tracing_data().map(AsRef::as_ref));
+    let (events, tracing) = (
+        recording.events(),
+        recording.tracing_data().map(AsRef::as_ref),
+    );
     let left = match args.format {
         ScriptFormat::Text => {
             let mut text = Text::new(events, tracing);

@@ -14,7 +14,10 @@ pub(crate) fn run(args: &SqlArgs) -> Result<(), Failure> {
     let mut query = args.query.clone();
     if query == "-" {
         query.clear();
-        std::io::stdin().lock().take(QUERY_BYTES_MAX).read_to_string(&mut query)?;
+        std::io::stdin()
+            .lock()
+            .take(QUERY_BYTES_MAX)
+            .read_to_string(&mut query)?;
     }
     let mut params = Map::new();
     for param in &args.params {

@@ -53,7 +53,10 @@ fn readable(mut table: Table, format: Format) -> Table {
             let silent = |cell: &serde_json::Value| {
                 cell.is_null() || cell.as_str() == Some("") || cell.as_f64() == Some(0.0)
             };
-            table.rows.iter().any(|row| row.get(at).is_some_and(|cell| !silent(cell)))
+            table
+                .rows
+                .iter()
+                .any(|row| row.get(at).is_some_and(|cell| !silent(cell)))
         })
         .collect();
     let mut kept = keep.iter();

@@ -77,7 +77,11 @@ impl Table {
     }
 
     fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
-        let names: Vec<String> = self.columns.iter().map(|column| csv(&column.name)).collect();
+        let names: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| csv(&column.name))
+            .collect();
         writeln!(out, "{}", names.join(","))?;
         for row in &self.rows {
             let cells: Vec<String> = row.iter().map(|value| csv(&plain(value))).collect();

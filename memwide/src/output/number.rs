@@ -24,9 +24,9 @@ pub(crate) fn with_unit(number: &serde_json::Number, unit: &str) -> String {
     }
     match number.as_f64() {
         // Sums of whole numbers come as floats; above 2^53 they are not whole any more.
-        Some(real) if real.fract() == 0.0 && (0.0..9.0e15).contains(&real) => {
-            format!("{real:.0}").parse().map_or_else(|_| real.to_string(), grouped)
-        }
+        Some(real) if real.fract() == 0.0 && (0.0..9.0e15).contains(&real) => format!("{real:.0}")
+            .parse()
+            .map_or_else(|_| real.to_string(), grouped),
         Some(real) if real.abs() >= 1_000.0 => format!("{real:.0}"),
         Some(real) => format!("{real:.3}"),
         None => number.to_string(),
@@ -39,7 +39,12 @@ mod tests {
 
     #[test]
     fn groups_of_three() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
             assert_eq!(grouped(number), text);
         }
     }

@@ -19,7 +19,9 @@ pub(super) fn width() -> usize {
     {
         return usize::from(size.ws_col);
     }
-    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let asked = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
     asked.unwrap_or(WIDTH_WITHOUT_TERMINAL)
 }
 
@@ -30,16 +32,28 @@ pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Re
         .iter()
         .map(|row| {
             let columns = table.columns.iter().zip(row);
-            columns.map(|(column, value)| cell(value, &column.unit)).collect()
+            columns
+                .map(|(column, value)| cell(value, &column.unit))
+                .collect()
         })
         .collect();
-    let right: Vec<bool> = (0..table.columns.len()).map(|at| is_number(table, at)).collect();
+    let right: Vec<bool> = (0..table.columns.len())
+        .map(|at| is_number(table, at))
+        .collect();
     let widths = fit(table, &cells, &right, width);
 
-    let header: Vec<String> = table.columns.iter().map(|column| column.name.clone()).collect();
+    let header: Vec<String> = table
+        .columns
+        .iter()
+        .map(|column| column.name.clone())
+        .collect();
     line(out, &header, &widths, &right)?;
     if table.columns.iter().any(|column| !column.unit.is_empty()) {
-        let units: Vec<String> = table.columns.iter().map(|column| column.unit.clone()).collect();
+        let units: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| column.unit.clone())
+            .collect();
         line(out, &units, &widths, &right)?;
     }
     for row in &cells {
@@ -63,7 +77,13 @@ fn cell(value: &Value, unit: &str) -> String {
 fn printable(text: &str) -> String {
     if text.chars().any(char::is_control) {
         text.chars()
-            .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+            .map(|c| {
+                if c.is_control() {
+                    c.escape_default().to_string()
+                } else {
+                    c.to_string()
+                }
+            })
             .collect()
     } else {
         text.to_owned()
@@ -71,10 +91,17 @@ fn printable(text: &str) -> String {
 }
 
 fn is_number(table: &Table, at: usize) -> bool {
-    let mut known = table.rows.iter().filter_map(|row| row.get(at)).filter(|value| !value.is_null());
+    let mut known = table
+        .rows
+        .iter()
+        .filter_map(|row| row.get(at))
+        .filter(|value| !value.is_null());
     match known.next() {
         Some(first) => first.is_number(),
-        None => table.columns.get(at).is_some_and(|column| !column.unit.is_empty()),
+        None => table
+            .columns
+            .get(at)
+            .is_some_and(|column| !column.unit.is_empty()),
     }
 }
 
@@ -85,14 +112,20 @@ fn fit(table: &Table, cells: &[Vec<String>], right: &[bool], width: usize) -> Ve
         .iter()
         .enumerate()
         .map(|(at, column)| {
-            let body = cells.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+            let body = cells
+                .iter()
+                .filter_map(|row| row.get(at))
+                .map(|cell| cell.chars().count());
             let head = [column.name.chars().count(), column.unit.chars().count()];
             body.chain(head).max().unwrap_or(0)
         })
         .collect();
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > width {
-        let names = widths.iter_mut().zip(right).filter(|(width, right)| !**right && **width > NAME_MIN);
+        let names = widths
+            .iter_mut()
+            .zip(right)
+            .filter(|(width, right)| !**right && **width > NAME_MIN);
         let Some((widest, _)) = names.max_by_key(|(width, _)| **width) else {
             break; // numbers are never cut
         };
@@ -101,7 +134,12 @@ fn fit(table: &Table, cells: &[Vec<String>], right: &[bool], width: usize) -> Ve
     widths
 }
 
-fn line(out: &mut impl Write, cells: &[String], widths: &[usize], right: &[bool]) -> io::Result<()> {
+fn line(
+    out: &mut impl Write,
+    cells: &[String],
+    widths: &[usize],
+    right: &[bool],
+) -> io::Result<()> {
     let mut text = String::new();
     for ((cell, width), right) in cells.iter().zip(widths).zip(right) {
         if !text.is_empty() {

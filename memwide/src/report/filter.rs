@@ -82,11 +82,15 @@ impl Filter {
         let mut fields: Vec<(Field, Vec<String>)> = Vec::new();
         for filter in filters {
             let Some((key, value)) = filter.split_once('=') else {
-                return Err(FilterError::NoValue { filter: filter.clone() });
+                return Err(FilterError::NoValue {
+                    filter: filter.clone(),
+                });
             };
             let key = if key == "symbol" { "function" } else { key };
             let field = Field::ALL.iter().find(|field| field.name() == key);
-            let field = *field.ok_or_else(|| FilterError::UnknownKey { key: key.to_owned() })?;
+            let field = *field.ok_or_else(|| FilterError::UnknownKey {
+                key: key.to_owned(),
+            })?;
             let values = values(field, value)?;
             match fields.iter_mut().find(|(known, _)| *known == field) {
                 Some((_, known)) => known.extend(values),
@@ -98,7 +102,9 @@ impl Filter {
 
     /// Whether a sample counts.
     pub(crate) fn takes(&self, sample: &LocalSample<'_>) -> bool {
-        self.fields.iter().all(|(field, values)| values.iter().any(|value| fits(*field, value, sample)))
+        self.fields
+            .iter()
+            .all(|(field, values)| values.iter().any(|value| fits(*field, value, sample)))
     }
 }
 
@@ -162,7 +168,10 @@ mod tests {
         let texts = |values: &[&str]| values.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
             filter.fields,
-            [(Field::Level, texts(&["RAM", "L3", "L2"])), (Field::Comm, texts(&["a,b"]))]
+            [
+                (Field::Level, texts(&["RAM", "L3", "L2"])),
+                (Field::Comm, texts(&["a,b"]))
+            ]
         );
     }
 

@@ -47,7 +47,10 @@ pub(super) fn share(row: Sums, whole: Sums) -> Option<(f64, Option<[f64; 2]>)> {
     let outside = (whole.squares - row.squares).max(0.0);
     let residuals = (1.0 - ratio).powi(2) * row.squares + ratio.powi(2) * outside;
     let error = (n / (n - 1.0) * residuals).sqrt() / whole.sum;
-    let interval = [(ratio - Z95 * error).max(0.0), (ratio + Z95 * error).min(1.0)];
+    let interval = [
+        (ratio - Z95 * error).max(0.0),
+        (ratio + Z95 * error).min(1.0),
+    ];
     Some((ratio, Some(interval)))
 }
 
@@ -57,7 +60,9 @@ mod tests {
 
     fn sums(values: &[f64]) -> Sums {
         let mut sums = Sums::default();
-        values.iter().for_each(|value| sums.add(*value));
+        for value in values {
+            sums.add(*value);
+        }
         sums
     }
 
@@ -77,12 +82,18 @@ mod tests {
         values.push(100.0);
         let (ratio, interval) = share(sums(&[100.0]), sums(&values)).unwrap();
         let [low, high] = interval.unwrap();
-        assert!(ratio > 0.5 && low < 0.1 && high > 0.9, "{ratio} {low} {high}");
+        assert!(
+            ratio > 0.5 && low < 0.1 && high > 0.9,
+            "{ratio} {low} {high}"
+        );
     }
 
     #[test]
     fn everything_is_sure_and_nothing_has_no_share() {
-        assert_eq!(share(sums(&[3.0; 9]), sums(&[3.0; 9])), Some((1.0, Some([1.0, 1.0]))));
+        assert_eq!(
+            share(sums(&[3.0; 9]), sums(&[3.0; 9])),
+            Some((1.0, Some([1.0, 1.0])))
+        );
         assert_eq!(share(sums(&[0.0]), sums(&[0.0; 5])), None);
         assert_eq!(share(sums(&[5.0]), sums(&[5.0])), Some((1.0, None)));
     }
@@ -92,7 +103,9 @@ mod tests {
         // A fixed sequence of pseudo-random numbers: rows are drawn with share 0.3, weights vary tenfold.
         let mut state = 1_u64;
         let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 11) as f64 / (1_u64 << 53) as f64
         };
         let mut covered = 0;

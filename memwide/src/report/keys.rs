@@ -6,11 +6,13 @@
 
 use super::names::{Names, Place};
 use super::nodes::{Nodes, UNKNOWN};
-use memwide_decoder::Mode;
 use memwide_decoder::local::{LocalSample, Named};
+use memwide_decoder::{Mode, ObjectIx};
 use memwide_model::{Context, DataSrc, Level, Locality, Op, Outcome, Region, perf_text};
+use memwide_objects::SymbolRef;
 use memwide_perf_abi::file::Features;
 use memwide_perf_abi::misc;
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 /// `data_src` of samples that have none: every field not available, as perf fills it in.
@@ -71,7 +73,9 @@ keys! {
 #[non_exhaustive]
 pub(crate) enum KeyError {
     /// Source lines need debug information, which is not read yet.
-    #[error("sort key `srcline` comes with a later version; until then sort by symbol, or use `perf report --sort srcline`")]
+    #[error(
+        "sort key `srcline` comes with a later version; until then sort by symbol, or use `perf report --sort srcline`"
+    )]
     SourceLine,
     /// Not a key.
     #[error("`{name}` is no sort key; there are {}", key_names())]
@@ -87,7 +91,11 @@ impl Key {
     /// From their names; perf's short ones are taken too. A key given twice counts once.
     pub(crate) fn parse_all(names: &[String]) -> Result<Vec<Self>, KeyError> {
         let mut keys = Vec::new();
-        for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+        for name in names
+            .iter()
+            .map(|name| name.trim())
+            .filter(|name| !name.is_empty())
+        {
             let known = match name {
                 "sym" => "symbol",
                 "srcline" | "srcfile" => return Err(KeyError::SourceLine),
@@ -95,17 +103,14 @@ impl Key {
                 name => name,
             };
             let key = Self::ALL.iter().find(|key| key.name() == known);
-            let key = *key.ok_or_else(|| KeyError::Unknown { name: name.to_owned() })?;
+            let key = *key.ok_or_else(|| KeyError::Unknown {
+                name: name.to_owned(),
+            })?;
             if !keys.contains(&key) {
                 keys.push(key);
             }
         }
         Ok(keys)
-    }
-
-    /// Whether its column holds numbers.
-    pub(crate) fn is_number(self) -> bool {
-        matches!(self, Self::Pid | Self::Tid | Self::Cpu | Self::Node | Self::LocalWeight)
     }
 
     /// Whether a letter for kernel or user stands before its text.
@@ -138,6 +143,8 @@ pub(super) struct Reader {
     nodes: Nodes,
     texts: Names,
     symbols: Names,
+    /// Numbers of the symbols of places seen before.
+    places: FxHashMap<(ObjectIx, SymbolRef, usize), u64>,
     data: Names,
     lines: Names,
 }
@@ -149,6 +156,7 @@ impl Reader {
             nodes: Nodes::of(features),
             texts: Names::default(),
             symbols: Names::default(),
+            places: FxHashMap::default(),
             data: Names::default(),
             lines: Names::default(),
         }
@@ -192,7 +200,11 @@ impl Reader {
             Key::Dcacheline => addressed(self.lines.get(number)),
             Key::Dso | Key::Comm | Key::DsoDaddr => Shown::text(self.texts.get(number).0),
             Key::Pid | Key::Tid | Key::Cpu | Key::Node | Key::LocalWeight => Shown {
-                value: if number == UNKNOWN { Value::Null } else { number.into() },
+                value: if number == UNKNOWN {
+                    Value::Null
+                } else {
+                    number.into()
+                },
                 mode: ' ',
             },
             Key::Mem => Shown::text(perf_text::level(first)),
@@ -211,21 +223,43 @@ impl Reader {
     }
 
     fn symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
+        let place = sample
+            .code_place()
+            .and_then(|place| place.object.zip(place.symbol));
+        let Some((object, symbol)) = place else {
+            return self.named_symbol(sample);
+        };
+        let key = (object, symbol, sample.event_index);
+        if let Some(number) = self.places.get(&key) {
+            return *number;
+        }
+        let number = self.named_symbol(sample);
+        self.places.insert(key, number);
+        number
+    }
+
+    fn named_symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
         let code = sample.code();
         let level = level(sample);
         match &code.symbol {
             Some(symbol) => {
                 let file = self.texts.text(short_name(code.dso));
                 let start = code.shown_address.wrapping_sub(code.symbol_offset);
-                self.symbols.placed(symbol, [start, file, event(sample)], level)
+                self.symbols
+                    .placed(symbol, [start, file, event(sample)], level)
             }
-            None => self.symbols.placed("", [code.shown_address, NO_FILE, event(sample)], level),
+            None => self
+                .symbols
+                .placed("", [code.shown_address, NO_FILE, event(sample)], level),
         }
     }
 
     fn data_symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
         let addr = sample.addr().unwrap_or(0);
-        self.data.first([addr, 0, event(sample)], level(sample), || data_text(&sample.data()))
+        self.data
+            .first([addr, 0, event(sample)], level(sample), || {
+                data_text(&sample.data())
+            })
     }
 
     /// perf's identity of a line: mode, file and address in it, for private anonymous memory also the process. perf's letter is
@@ -244,7 +278,9 @@ impl Reader {
         };
         let process = if of_process { number(sample.pid()) } else { 0 };
         let owner = (u64::from(level(sample)) << 56) ^ (process << 24) ^ self.texts.text(data.dso);
-        self.lines.first([line, owner, event(sample)], mode, || line_text(&data, line))
+        self.lines.first([line, owner, event(sample)], mode, || {
+            line_text(&data, line)
+        })
     }
 }
 
@@ -327,10 +363,16 @@ mod tests {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             Key::parse_all(&names)
         };
-        assert_eq!(keys(&["sym", " mem", "symbol", ""]), Ok(vec![Key::Symbol, Key::Mem]));
+        assert_eq!(
+            keys(&["sym", " mem", "symbol", ""]),
+            Ok(vec![Key::Symbol, Key::Mem])
+        );
         assert_eq!(keys(&["srcline"]), Err(KeyError::SourceLine));
         let wrong = keys(&["cost"]).unwrap_err().to_string();
-        assert!(wrong.contains("`cost`") && wrong.contains("symbol_daddr"), "{wrong}");
+        assert!(
+            wrong.contains("`cost`") && wrong.contains("symbol_daddr"),
+            "{wrong}"
+        );
         for key in Key::ALL {
             assert_eq!(keys(&[key.name()]), Ok(vec![*key]));
         }
@@ -338,7 +380,11 @@ mod tests {
 
     #[test]
     fn addresses_without_a_symbol_are_shown_as_perf_shows_them() {
-        for (address, text) in [(0x4f1a0, "0x000000000004f1a0"), (0, "0000000000000000"), (u64::MAX, "0xffffffffffffffff")] {
+        for (address, text) in [
+            (0x4f1a0, "0x000000000004f1a0"),
+            (0, "0000000000000000"),
+            (u64::MAX, "0xffffffffffffffff"),
+        ] {
             assert_eq!(addressed(("", [address, 0, 0], 'k')).value, text);
         }
         assert_eq!(addressed(("main", [1, 2, 0], '.')).value, "main");

@@ -46,7 +46,12 @@ impl Names {
     }
 
     /// The number of a place alone; text and level are kept of the first. Not to be mixed with the others in one instance.
-    pub(super) fn first(&mut self, place: Place, level: char, text: impl FnOnce() -> Box<str>) -> u64 {
+    pub(super) fn first(
+        &mut self,
+        place: Place,
+        level: char,
+        text: impl FnOnce() -> Box<str>,
+    ) -> u64 {
         let mut hasher = FxHasher::default();
         place.hash(&mut hasher);
         let is_same = |entry: &Entry| entry.place == place;
@@ -58,7 +63,12 @@ impl Names {
         })
     }
 
-    fn number(&mut self, hash: u64, is_same: impl Fn(&Entry) -> bool, new: impl FnOnce() -> Entry) -> u64 {
+    fn number(
+        &mut self,
+        hash: u64,
+        is_same: impl Fn(&Entry) -> bool,
+        new: impl FnOnce() -> Entry,
+    ) -> u64 {
         let entries = &self.entries;
         let same = |number: &u32| entries.get(*number as usize).is_some_and(&is_same);
         if let Some(number) = self.numbers.find(hash, same) {
@@ -77,8 +87,12 @@ impl Names {
 
     /// Text, place and level of a number.
     pub(super) fn get(&self, number: u64) -> (&str, Place, char) {
-        let entry = usize::try_from(number).ok().and_then(|at| self.entries.get(at));
-        entry.map_or(("", [0; 3], ' '), |entry| (&entry.text, entry.place, entry.level))
+        let entry = usize::try_from(number)
+            .ok()
+            .and_then(|at| self.entries.get(at));
+        entry.map_or(("", [0; 3], ' '), |entry| {
+            (&entry.text, entry.place, entry.level)
+        })
     }
 }
 

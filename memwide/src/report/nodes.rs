@@ -19,7 +19,9 @@ impl Nodes {
         for node in features.numa_topology().unwrap_or_default() {
             for part in node.cpus.split(',') {
                 let (first, last) = part.split_once('-').unwrap_or((part, part));
-                let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse::<u32>()) else {
+                let (Ok(first), Ok(last)) =
+                    (first.trim().parse::<u32>(), last.trim().parse::<u32>())
+                else {
                     continue;
                 };
                 for cpu in first..=last.min(CPUS_MAX) {
@@ -58,7 +60,10 @@ mod tests {
         features.set_numa_topology(&[node(0, "0-1,4"), node(1, "2-3"), node(2, "")]);
         let nodes = Nodes::of(&features);
         let of = |cpu| nodes.of_cpu(Some(cpu));
-        assert_eq!([of(0), of(1), of(2), of(3), of(4), of(5)], [0, 0, 1, 1, 0, UNKNOWN]);
+        assert_eq!(
+            [of(0), of(1), of(2), of(3), of(4), of(5)],
+            [0, 0, 1, 1, 0, UNKNOWN]
+        );
         assert_eq!(nodes.of_cpu(None), UNKNOWN);
         assert_eq!(Nodes::of(&Features::default()).of_cpu(Some(0)), UNKNOWN);
     }

@@ -24,13 +24,8 @@ pub(crate) fn table(rows: &Rows, left: &Leftovers, format: Format, limit: Option
     }
 }
 
-/// A sum: whole as long as JSON can say it whole.
-fn sum(sum: u128) -> Value {
-    u64::try_from(sum).map_or_else(|_| json!(sum as f64), Value::from)
-}
-
-fn optional(is: bool, value: u128) -> Value {
-    if is { sum(value) } else { Value::Null }
+fn optional(is: bool, value: u64) -> Value {
+    if is { value.into() } else { Value::Null }
 }
 
 fn document(rows: &Rows, ready: &[Ready], left: &Leftovers) -> Value {
@@ -42,13 +37,16 @@ fn document(rows: &Rows, ready: &[Ready], left: &Leftovers) -> Value {
     let mut events = Vec::new();
     for (event, measures) in rows.totals() {
         let weights = rows.weights(event);
-        total.add_all(measures);
+        total.add(measures);
         all.any |= weights.any;
         all.latencies |= weights.latencies;
         let mut one = Map::new();
         one.insert("event".to_owned(), rows.event_name(event).into());
         insert_measures(&mut one, measures, weights);
-        one.insert("overhead_by".to_owned(), rows.estimator(event).name().into());
+        one.insert(
+            "overhead_by".to_owned(),
+            rows.estimator(event).name().into(),
+        );
         events.push(Value::Object(one));
     }
     let mut totals = Map::new();
@@ -62,10 +60,13 @@ fn insert_measures(into: &mut Map<String, Value>, measures: &Measures, weights: 
     for (name, value) in [
         ("samples", Value::from(measures.samples)),
         ("weight", optional(weights.any, measures.weight)),
-        ("perf_weight", sum(measures.perf_weight)),
-        ("period", sum(measures.period)),
+        ("perf_weight", measures.perf_weight.into()),
+        ("period", measures.period.into()),
         ("ins_lat", optional(weights.latencies, measures.ins_lat)),
-        ("retire_lat", optional(weights.latencies, measures.retire_lat)),
+        (
+            "retire_lat",
+            optional(weights.latencies, measures.retire_lat),
+        ),
     ] {
         into.insert(name.to_owned(), value);
     }
@@ -77,14 +78,20 @@ fn json_row(rows: &Rows, row: &Ready) -> Value {
     for (key, shown) in rows.keys().iter().zip(&row.keys) {
         out.insert(key.name().to_owned(), shown.value.clone());
         if key.has_mode() {
-            out.insert(format!("{}_mode", key.name()), shown.mode.to_string().into());
+            out.insert(
+                format!("{}_mode", key.name()),
+                shown.mode.to_string().into(),
+            );
         }
     }
     insert_measures(&mut out, &row.measures, rows.weights(row.event));
     let (overhead, interval) = row.share.unzip();
     out.insert("overhead".to_owned(), overhead.into());
     let interval = interval.flatten();
-    out.insert("ci95".to_owned(), interval.map_or(Value::Null, |interval| json!(interval)));
+    out.insert(
+        "ci95".to_owned(),
+        interval.map_or(Value::Null, |interval| json!(interval)),
+    );
     let basis = if interval.is_some() { CI_BASIS } else { "none" };
     out.insert("ci_basis".to_owned(), basis.into());
     Value::Object(out)
@@ -109,37 +116,55 @@ fn completeness(left: &Leftovers) -> Value {
 
 fn for_people(rows: &Rows, ready: &[Ready], all: usize, left: &Leftovers) -> Table {
     let totals: Vec<_> = rows.totals().collect();
-    let (several, weighted) = (totals.len() > 1, totals.iter().any(|(event, _)| rows.weights(*event).any));
+    let (several, weighted) = (
+        totals.len() > 1,
+        totals.iter().any(|(event, _)| rows.weights(*event).any),
+    );
     let mut columns = Vec::new();
     if several {
         columns.push(Column::new("event", ""));
     }
-    columns.extend([Column::new("overhead", "ratio"), Column::new("samples", "samples")]);
+    columns.extend([
+        Column::new("overhead", "ratio"),
+        Column::new("samples", "samples"),
+    ]);
     if weighted {
         columns.push(Column::new("perf_weight", "cycles"));
     }
     columns.extend(rows.keys().iter().map(|key| Column::new(key.name(), "")));
-    let cells = ready.iter().map(|row| {
-        let mut cells = Vec::with_capacity(columns.len());
-        if several {
-            cells.push(rows.event_name(row.event).into());
-        }
-        cells.push(row.share.map(|(overhead, _)| overhead).into());
-        cells.push(row.measures.samples.into());
-        if weighted {
-            cells.push(sum(row.measures.perf_weight));
-        }
-        cells.extend(rows.keys().iter().zip(&row.keys).map(|(key, shown)| match &shown.value {
-            Value::String(text) if key.has_mode() => format!("[{}] {text}", shown.mode).into(),
-            Value::Number(number) => number.to_string().into(), // a name, not a quantity
-            value => value.clone(),
-        }));
-        cells
-    });
+    let cells =
+        ready.iter().map(|row| {
+            let mut cells = Vec::with_capacity(columns.len());
+            if several {
+                cells.push(rows.event_name(row.event).into());
+            }
+            cells.push(row.share.map(|(overhead, _)| overhead).into());
+            cells.push(row.measures.samples.into());
+            if weighted {
+                cells.push(row.measures.perf_weight.into());
+            }
+            cells.extend(rows.keys().iter().zip(&row.keys).map(
+                |(key, shown)| match &shown.value {
+                    Value::String(text) if key.has_mode() => {
+                        format!("[{}] {text}", shown.mode).into()
+                    }
+                    Value::Number(number) => number.to_string().into(), // a name, not a quantity
+                    value => value.clone(),
+                },
+            ));
+            cells
+        });
     let rows_shown: Vec<Vec<Value>> = cells.collect();
-    let mut notes: Vec<String> = totals.iter().map(|(event, total)| about(rows, *event, total)).collect();
+    let mut notes: Vec<String> = totals
+        .iter()
+        .map(|(event, total)| about(rows, *event, total))
+        .collect();
     if all > ready.len() {
-        notes.push(format!("{} of {} rows shown", grouped(ready.len() as u64), grouped(all as u64)));
+        notes.push(format!(
+            "{} of {} rows shown",
+            grouped(ready.len() as u64),
+            grouped(all as u64)
+        ));
     }
     notes.extend(left.lines());
     Table {
@@ -151,11 +176,18 @@ fn for_people(rows: &Rows, ready: &[Ready], all: usize, left: &Leftovers) -> Tab
 }
 
 fn about(rows: &Rows, event: usize, total: &Measures) -> String {
-    let mut text = format!("{}: {} samples", rows.event_name(event), grouped(total.samples));
+    let mut text = format!(
+        "{}: {} samples",
+        rows.event_name(event),
+        grouped(total.samples)
+    );
     if rows.weights(event).any {
         text.push_str(&format!(", total weight {}", total.perf_weight));
     }
-    text.push_str(&format!("; overhead is the share of {}", rows.estimator(event).name()));
+    text.push_str(&format!(
+        "; overhead is the share of {}",
+        rows.estimator(event).name()
+    ));
     text
 }
 

@@ -12,41 +12,54 @@ use rustc_hash::FxHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-/// What is summed.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// What is summed; a sum that 64 bits cannot hold stays at their end, as only made-up weights reach it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Measures {
     /// Samples.
     pub(super) samples: u64,
     /// Σ weight, in the unit of the PMU.
-    pub(super) weight: u128,
+    pub(super) weight: u64,
     /// Σ weight, 0 counted as 1.
-    pub(super) perf_weight: u128,
+    pub(super) perf_weight: u64,
     /// Σ period, in events.
-    pub(super) period: u128,
+    pub(super) period: u64,
     /// Σ instruction latency, in cycles.
-    pub(super) ins_lat: u128,
+    pub(super) ins_lat: u64,
     /// Σ retire latency, in cycles.
-    pub(super) retire_lat: u128,
+    pub(super) retire_lat: u64,
 }
 
 impl Measures {
-    fn add(&mut self, sample: &LocalSample<'_>) {
+    fn of(sample: &LocalSample<'_>) -> Self {
         let weight = sample.weight().unwrap_or_default();
-        self.samples += 1;
-        self.weight += u128::from(weight.weight);
-        self.perf_weight += u128::from(weight.weight.max(1));
-        self.period += u128::from(sample.period);
-        self.ins_lat += u128::from(weight.ins_lat);
-        self.retire_lat += u128::from(weight.retire_lat);
+        Self {
+            samples: 1,
+            weight: weight.weight,
+            perf_weight: weight.weight.max(1),
+            period: sample.period,
+            ins_lat: weight.ins_lat.into(),
+            retire_lat: weight.retire_lat.into(),
+        }
     }
 
-    pub(super) fn add_all(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.samples += other.samples;
-        self.weight += other.weight;
-        self.perf_weight += other.perf_weight;
-        self.period += other.period;
-        self.ins_lat += other.ins_lat;
-        self.retire_lat += other.retire_lat;
+        self.weight = self.weight.saturating_add(other.weight);
+        self.perf_weight = self.perf_weight.saturating_add(other.perf_weight);
+        self.period = self.period.saturating_add(other.period);
+        self.ins_lat = self.ins_lat.saturating_add(other.ins_lat);
+        self.retire_lat = self.retire_lat.saturating_add(other.retire_lat);
+    }
+
+    /// The value that an estimator sums.
+    fn value(&self, by: Estimator) -> f64 {
+        let value = match by {
+            Estimator::Samples => self.samples,
+            Estimator::Weight => self.weight,
+            Estimator::PerfWeight => self.perf_weight,
+            Estimator::Period => self.period,
+        };
+        value as f64
     }
 }
 
@@ -97,7 +110,7 @@ pub(crate) struct Rows {
     reader: Reader,
     /// Numbers of the keys, row after row.
     numbers: Vec<u64>,
-    rows: Vec<Row>,
+    all: Vec<Row>,
     index: HashTable<usize>,
     totals: Vec<Total>,
     /// Numbers of the sample at hand.
@@ -114,12 +127,13 @@ impl Rows {
         features: &Features,
     ) -> Self {
         let count = events.events().len();
-        let by = (0..count).map(|event| by.unwrap_or_else(|| default_estimator(weights(events, event))));
+        let by =
+            (0..count).map(|event| by.unwrap_or_else(|| default_estimator(weights(events, event))));
         Self {
             by: by.collect(),
             reader: Reader::new(features),
             numbers: Vec::new(),
-            rows: Vec::new(),
+            all: Vec::new(),
             index: HashTable::new(),
             totals: vec![Total::default(); count],
             current: Vec::with_capacity(keys.len()),
@@ -134,16 +148,17 @@ impl Rows {
         let (Some(by), Some(total)) = (self.by.get(event), self.totals.get_mut(event)) else {
             return;
         };
-        let value = value(*by, sample);
-        total.measures.add(sample);
+        let measures = Measures::of(sample);
+        let value = measures.value(*by);
+        total.measures.add(&measures);
         total.sums.add(value);
         self.current.clear();
         for key in &self.keys {
             self.current.push(self.reader.read(*key, sample));
         }
         let at = self.row(event, data_src(sample));
-        if let Some(row) = self.rows.get_mut(at) {
-            row.measures.add(sample);
+        if let Some(row) = self.all.get_mut(at) {
+            row.measures.add(&measures);
             row.sums.add(value);
         }
     }
@@ -154,7 +169,7 @@ impl Rows {
         event.hash(&mut hasher);
         self.current.hash(&mut hasher);
         let hash = hasher.finish();
-        let (rows, numbers, current) = (&self.rows, &self.numbers, &self.current);
+        let (rows, numbers, current) = (&self.all, &self.numbers, &self.current);
         let width = current.len();
         let is_same = |at: &usize| {
             rows.get(*at).is_some_and(|row| row.event == event)
@@ -163,8 +178,8 @@ impl Rows {
         if let Some(at) = self.index.find(hash, is_same) {
             return *at;
         }
-        let at = self.rows.len();
-        self.rows.push(Row {
+        let at = self.all.len();
+        self.all.push(Row {
             hash,
             event,
             first,
@@ -172,8 +187,9 @@ impl Rows {
             sums: Sums::default(),
         });
         self.numbers.extend_from_slice(&self.current);
-        let rows = &self.rows;
-        self.index.insert_unique(hash, at, |at| rows.get(*at).map_or(0, |row| row.hash));
+        let rows = &self.all;
+        self.index
+            .insert_unique(hash, at, |at| rows.get(*at).map_or(0, |row| row.hash));
         at
     }
 
@@ -200,21 +216,31 @@ impl Rows {
     /// Sums of each event that has samples.
     pub(super) fn totals(&self) -> impl Iterator<Item = (usize, &Measures)> {
         let totals = self.totals.iter().enumerate();
-        totals.map(|(event, total)| (event, &total.measures)).filter(|(_, total)| total.samples > 0)
+        totals
+            .map(|(event, total)| (event, &total.measures))
+            .filter(|(_, total)| total.samples > 0)
     }
 
     /// All rows: by event, the largest share first, equal ones by their texts.
     pub(super) fn ready(&self) -> Vec<Ready> {
         let width = self.keys.len();
-        let mut ready: Vec<Ready> = Vec::with_capacity(self.rows.len());
-        for (at, row) in self.rows.iter().enumerate() {
-            let numbers = self.numbers.get(at * width..(at + 1) * width).unwrap_or_default();
+        let mut ready: Vec<Ready> = Vec::with_capacity(self.all.len());
+        for (at, row) in self.all.iter().enumerate() {
+            let numbers = self
+                .numbers
+                .get(at * width..(at + 1) * width)
+                .unwrap_or_default();
             let event = self.event_name(row.event);
             let keys = self.keys.iter().zip(numbers);
-            let whole = self.totals.get(row.event).map_or_else(Sums::default, |total| total.sums);
+            let whole = self
+                .totals
+                .get(row.event)
+                .map_or_else(Sums::default, |total| total.sums);
             ready.push(Ready {
                 event: row.event,
-                keys: keys.map(|(key, number)| self.reader.show(*key, *number, row.first, event)).collect(),
+                keys: keys
+                    .map(|(key, number)| self.reader.show(*key, *number, row.first, event))
+                    .collect(),
                 measures: row.measures,
                 share: share(row.sums, whole),
             });
@@ -223,14 +249,21 @@ impl Rows {
         ready.sort_by(|one, other| {
             let by_share = part(other).total_cmp(&part(one));
             let by_event = one.event.cmp(&other.event);
-            by_event.then(by_share).then_with(|| texts(one).cmp(texts(other)))
+            by_event
+                .then(by_share)
+                .then_with(|| texts(one).cmp(texts(other)))
         });
         ready
     }
 }
 
 fn texts(row: &Ready) -> impl Iterator<Item = (Option<u64>, &str)> {
-    row.keys.iter().map(|shown| (shown.value.as_u64(), shown.value.as_str().unwrap_or_default()))
+    row.keys.iter().map(|shown| {
+        (
+            shown.value.as_u64(),
+            shown.value.as_str().unwrap_or_default(),
+        )
+    })
 }
 
 fn weights(events: &EventTable, event: usize) -> Weights {
@@ -242,15 +275,9 @@ fn weights(events: &EventTable, event: usize) -> Weights {
 }
 
 fn default_estimator(weights: Weights) -> Estimator {
-    if weights.any { Estimator::PerfWeight } else { Estimator::Samples }
-}
-
-fn value(by: Estimator, sample: &LocalSample<'_>) -> f64 {
-    let weight = || sample.weight().map_or(0, |weight| weight.weight);
-    match by {
-        Estimator::Samples => 1.0,
-        Estimator::Weight => weight() as f64,
-        Estimator::PerfWeight => weight().max(1) as f64,
-        Estimator::Period => sample.period as f64,
+    if weights.any {
+        Estimator::PerfWeight
+    } else {
+        Estimator::Samples
     }
 }

@@ -32,12 +32,14 @@ pub(crate) enum ServerError {
     Estimator { by: &'static str },
 }
 
-/// Path and parameters of the question that answers these keys.
-pub(crate) fn question(
-    keys: &[Key],
-    by: Option<Estimator>,
-) -> Result<(&'static str, Vec<(String, String)>), ServerError> {
-    if keys.iter().all(|key| OF_FUNCTIONS.contains(key)) && keys.iter().any(|key| *key != Key::Event) {
+/// Path and parameters of a question.
+type Question = (&'static str, Vec<(String, String)>);
+
+/// The question that answers these keys.
+pub(crate) fn question(keys: &[Key], by: Option<Estimator>) -> Result<Question, ServerError> {
+    if keys.iter().all(|key| OF_FUNCTIONS.contains(key))
+        && keys.iter().any(|key| *key != Key::Event)
+    {
         let by = by.unwrap_or(Estimator::Samples);
         return match by {
             Estimator::Samples | Estimator::Weight => {
@@ -46,11 +48,18 @@ pub(crate) fn question(
             by => Err(ServerError::Estimator { by: by.name() }),
         };
     }
-    let known = |key: &Key| OF_BREAKDOWN.iter().find(|(known, _)| known == key).map(|(_, name)| *name);
+    let known = |key: &Key| {
+        OF_BREAKDOWN
+            .iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, name)| *name)
+    };
     let names: Option<Vec<&str>> = keys.iter().map(known).collect();
     let Some(mut names) = names.filter(|names| !names.is_empty()) else {
         let keys: Vec<&str> = keys.iter().map(|key| key.name()).collect();
-        return Err(ServerError::Keys { keys: keys.join(",") });
+        return Err(ServerError::Keys {
+            keys: keys.join(","),
+        });
     };
     if let Some(by) = by.filter(|by| *by != Estimator::Samples) {
         return Err(ServerError::Estimator { by: by.name() });
@@ -65,12 +74,22 @@ mod tests {
 
     #[test]
     fn keys_choose_the_question() {
-        let ask = |keys: &[Key], by| question(keys, by).map(|(path, params)| (path, params[0].1.clone()));
+        let ask =
+            |keys: &[Key], by| question(keys, by).map(|(path, params)| (path, params[0].1.clone()));
         let fine = |path, by: &str| Ok((path, by.to_owned()));
         assert_eq!(ask(&[Key::Symbol], None), fine("functions", "samples"));
-        assert_eq!(ask(&[Key::Symbol, Key::Dso], Some(Estimator::Weight)), fine("functions", "weight"));
-        assert_eq!(ask(&[Key::Mem, Key::Locality], None), fine("breakdown", "level,locality"));
-        assert_eq!(ask(&[Key::Level, Key::Outcome], None), fine("breakdown", "level"));
+        assert_eq!(
+            ask(&[Key::Symbol, Key::Dso], Some(Estimator::Weight)),
+            fine("functions", "weight")
+        );
+        assert_eq!(
+            ask(&[Key::Mem, Key::Locality], None),
+            fine("breakdown", "level,locality")
+        );
+        assert_eq!(
+            ask(&[Key::Level, Key::Outcome], None),
+            fine("breakdown", "level")
+        );
         assert_eq!(ask(&[Key::Event], None), fine("breakdown", "event"));
     }
 
@@ -78,7 +97,10 @@ mod tests {
     fn what_no_question_gives_is_refused_with_what_works() {
         for keys in [&[Key::Symbol, Key::Mem][..], &[Key::Tid], &[]] {
             let wrong = question(keys, None).unwrap_err().to_string();
-            assert!(wrong.contains("symbol,dso,event") && wrong.contains("memwide sql"), "{wrong}");
+            assert!(
+                wrong.contains("symbol,dso,event") && wrong.contains("memwide sql"),
+                "{wrong}"
+            );
         }
         assert!(question(&[Key::Symbol], Some(Estimator::Period)).is_err());
         assert!(question(&[Key::Mem], Some(Estimator::Weight)).is_err());

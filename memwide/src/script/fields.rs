@@ -15,7 +15,10 @@ enum Form {
     Unsigned,
     Pointer,
     /// Numbers of so many bytes each.
-    Numbers { size: usize, signed: bool },
+    Numbers {
+        size: usize,
+        signed: bool,
+    },
     /// What no number is: as hexadecimal digits.
     Bytes,
 }
@@ -38,7 +41,10 @@ impl Fields {
     pub(super) fn of(attr: &Attr, tracing: &TracingData) -> Option<Self> {
         let is_tracepoint = attr.kind == attr_kind::TRACEPOINT;
         let tracepoint = tracing.tracepoint(attr.config).filter(|_| is_tracepoint)?;
-        let own = tracepoint.fields.iter().filter(|field| !field.name.starts_with(COMMON));
+        let own = tracepoint
+            .fields
+            .iter()
+            .filter(|field| !field.name.starts_with(COMMON));
         let planned = own.map(|field| Planned {
             form: form(field),
             field: field.clone(),
@@ -88,7 +94,11 @@ impl Planned {
         match self.form {
             Form::Text => {
                 let text = String::from_utf8_lossy(self.field.text(raw).unwrap_or_default());
-                if json { line.json(&text) } else { line.shown(&text) }
+                if json {
+                    line.json(&text);
+                } else {
+                    line.shown(&text);
+                }
             }
             Form::Signed => line.signed(signed(bytes)),
             Form::Unsigned => line.decimal(unsigned(bytes)),
@@ -97,11 +107,18 @@ impl Planned {
                 line.hex(unsigned(bytes));
                 quote(line);
             }
-            Form::Numbers { size, signed: is_signed } => {
+            Form::Numbers {
+                size,
+                signed: is_signed,
+            } => {
                 line.raw("[");
                 for (at, one) in bytes.chunks_exact(size).enumerate() {
                     line.raw(if at == 0 { "" } else { "," });
-                    if is_signed { line.signed(signed(one)) } else { line.decimal(unsigned(one)) }
+                    if is_signed {
+                        line.signed(signed(one));
+                    } else {
+                        line.decimal(unsigned(one));
+                    }
                 }
                 line.raw("]");
             }
@@ -116,15 +133,23 @@ impl Planned {
 
 fn form(field: &Field) -> Form {
     let dynamic = is_dynamic(field);
-    let declared = field.ty.trim_start_matches("__data_loc").trim_start_matches("__rel_loc").trim();
-    let (element, brackets) = declared.find('[').map_or((declared, ""), |at| declared.split_at(at));
+    let declared = field
+        .ty
+        .trim_start_matches("__data_loc")
+        .trim_start_matches("__rel_loc")
+        .trim();
+    let (element, brackets) = declared
+        .find('[')
+        .map_or((declared, ""), |at| declared.split_at(at));
     let element = element.trim();
     if dynamic || !brackets.is_empty() {
         if element == "char" {
             return Form::Text;
         }
         let count: Option<usize> = brackets.trim_matches(['[', ']']).parse().ok();
-        let by_count = count.filter(|count| *count > 0 && !dynamic).map(|count| field.size / count);
+        let by_count = count
+            .filter(|count| *count > 0 && !dynamic)
+            .map(|count| field.size / count);
         let size = by_count.or_else(|| size_of(element));
         return match size {
             Some(size @ (1 | 2 | 4 | 8)) => Form::Numbers {
@@ -148,7 +173,9 @@ fn is_dynamic(field: &Field) -> bool {
 
 /// Bytes of a C type by its name on 64-bit machines.
 fn size_of(element: &str) -> Option<usize> {
-    let base = element.trim_start_matches("unsigned ").trim_start_matches("signed ");
+    let base = element
+        .trim_start_matches("unsigned ")
+        .trim_start_matches("signed ");
     Some(match base.trim_start_matches("__") {
         "char" | "u8" | "s8" | "bool" | "uint8_t" | "int8_t" => 1,
         "short" | "short int" | "u16" | "s16" | "uint16_t" | "int16_t" => 2,
@@ -159,7 +186,11 @@ fn size_of(element: &str) -> Option<usize> {
 }
 
 fn is_signed(element: &str, declared: bool) -> bool {
-    declared || matches!(element.trim_start_matches("__"), "s8" | "s16" | "s32" | "s64" | "int" | "short" | "long")
+    declared
+        || matches!(
+            element.trim_start_matches("__"),
+            "s8" | "s16" | "s32" | "s64" | "int" | "short" | "long"
+        )
 }
 
 /// The bytes of a field: its own, or those it points to.
@@ -168,14 +199,21 @@ fn data<'a>(field: &Field, raw: &'a [u8]) -> Option<&'a [u8]> {
         return field.bytes(raw);
     }
     let place = usize::try_from(field.unsigned(raw)?).ok()?;
-    let base = if field.ty.starts_with("__rel_loc") { field.offset.checked_add(field.size)? } else { 0 };
+    let base = if field.ty.starts_with("__rel_loc") {
+        field.offset.checked_add(field.size)?
+    } else {
+        0
+    };
     let from = base.checked_add(place & 0xffff)?;
     raw.get(from..from.checked_add((place >> 16) & 0xffff)?)
 }
 
 /// At most 8 bytes as a number, zero-extended.
 fn unsigned(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }
 
 /// At most 8 bytes as a number, sign-extended.
@@ -235,8 +273,8 @@ mod tests {
         raw[16..24].copy_from_slice(&0xffff_8000_0000_1000_u64.to_le_bytes());
         raw[24..28].copy_from_slice(&1_u32.to_le_bytes());
         raw[28..32].copy_from_slice(&u32::MAX.to_le_bytes());
-        raw[32..36].copy_from_slice(&(44_u32 | 5 << 16).to_le_bytes());
-        raw[36..40].copy_from_slice(&(49_u32 | 4 << 16).to_le_bytes());
+        raw[32..36].copy_from_slice(&(0x2c_u32 | 5 << 16).to_le_bytes());
+        raw[36..40].copy_from_slice(&(0x31_u32 | 4 << 16).to_le_bytes());
         raw[40..43].copy_from_slice(&[1, 2, 0xff]);
         raw.extend(b"main\0\x01\0\x02\x80");
         raw

@@ -58,7 +58,11 @@ impl Json {
 
     fn write_who(&self, line: &mut Line, sample: &LocalSample<'_>) {
         decimal(line, "\"time_ns\":", sample.time_ns());
-        line.raw(self.events.get(sample.event_index).map_or("", String::as_str));
+        line.raw(
+            self.events
+                .get(sample.event_index)
+                .map_or("", String::as_str),
+        );
         decimal(line, "\"cpu\":", sample.cpu().map(u64::from));
         // Of a task that was gone both are -1.
         for (key, id) in [("\"pid\":", sample.pid()), ("\"tid\":", sample.tid())] {
@@ -164,7 +168,11 @@ fn write_class(line: &mut Line, sample: &LocalSample<'_>) {
         name(line, "\"hw_locality\":\"", class.hw_locality.name());
     }
     if sample.view.phys_addr().is_some() {
-        name(line, "\"page_locality\":\"", sample.derived.page_locality.name());
+        name(
+            line,
+            "\"page_locality\":\"",
+            sample.derived.page_locality.name(),
+        );
     }
     if let Some(word) = word {
         name(line, "\"snoop\":\"", class.snoop.name());

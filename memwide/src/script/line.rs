@@ -89,7 +89,8 @@ impl Line {
 
     /// Blanks, so that `used` bytes end at `width`.
     pub(crate) fn pad(&mut self, used: usize, width: usize) {
-        self.bytes.extend(std::iter::repeat_n(b' ', width.saturating_sub(used)));
+        self.bytes
+            .extend(std::iter::repeat_n(b' ', width.saturating_sub(used)));
     }
 
     /// A JSON string, with its quotes.
@@ -186,8 +187,14 @@ mod tests {
     fn numbers_are_written_as_the_standard_library_writes_them() {
         for number in [0, 1, 9, 10, 99, 100, 12345, u64::MAX / 10, u64::MAX] {
             check(|line| line.decimal(number), &number.to_string());
-            check(|line| line.decimal_right(number, 12), &format!("{number:>12}"));
-            check(|line| line.decimal_zeros(number, 9), &format!("{number:09}"));
+            check(
+                |line| line.decimal_right(number, 12),
+                &format!("{number:>12}"),
+            );
+            check(
+                |line| line.decimal_zeros(number, 9),
+                &format!("{number:09}"),
+            );
             check(|line| line.hex(number), &format!("{number:#x}"));
             check(|line| line.hex_right(number, 16), &format!("{number:>16x}"));
         }
@@ -198,7 +205,14 @@ mod tests {
 
     #[test]
     fn json_strings_survive_a_round_trip() {
-        for text in ["", "main", "a\"b\\c", "tab\tline\nreturn\r", "\u{1}\u{1f}\u{7f}", "größe ∑"] {
+        for text in [
+            "",
+            "main",
+            "a\"b\\c",
+            "tab\tline\nreturn\r",
+            "\u{1}\u{1f}\u{7f}",
+            "größe ∑",
+        ] {
             let mut line = Line::default();
             line.json(text);
             let back: String = serde_json::from_slice(line.bytes()).unwrap();

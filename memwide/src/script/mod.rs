@@ -15,5 +15,7 @@ use memwide_perf_abi::file::{EventTable, TracingData};
 /// The fields of each event that is a tracepoint the file describes.
 fn fields_of(events: &EventTable, tracing: Option<&TracingData>) -> Vec<Option<Fields>> {
     let events = events.events().iter();
-    events.map(|event| Fields::of(&event.attr, tracing?)).collect()
+    events
+        .map(|event| Fields::of(&event.attr, tracing?))
+        .collect()
 }

@@ -65,7 +65,11 @@ impl Text {
         }
         line.raw(" ");
         line.decimal_right(sample.period, 10);
-        line.raw(self.events.get(sample.event_index).map_or("", String::as_str));
+        line.raw(
+            self.events
+                .get(sample.event_index)
+                .map_or("", String::as_str),
+        );
         self.write_access(line, sample);
         let fields = self.fields.get(sample.event_index).and_then(Option::as_ref);
         if let Some((fields, raw)) = fields.zip(sample.view.raw()) {

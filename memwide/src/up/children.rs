@@ -18,7 +18,11 @@ use std::net::{Ipv4Addr, TcpListener};
 #[derive(Debug)]
 enum StoreAt {
     /// The child.
-    Engine { url: String, password: String, reader_password: String },
+    Engine {
+        url: String,
+        password: String,
+        reader_password: String,
+    },
     /// Somebody else's ClickHouse.
     External(String),
 }
@@ -38,7 +42,11 @@ impl Children {
     pub(crate) fn start(args: &UpArgs, place: &Place, stages: &mut Stages) -> anyhow::Result<Self> {
         // Both programs are looked for before either starts: one message names all that is missing.
         let server = tools::nats_server();
-        let library = if args.store.is_none() { tools::engine_library().map(Some) } else { Ok(None) };
+        let library = if args.store.is_none() {
+            tools::engine_library().map(Some)
+        } else {
+            Ok(None)
+        };
         let (server, library) = match (server, library) {
             (Ok(server), Ok(library)) => (server, library),
             (Err(one), Err(two)) => bail!("{one}; {two}"),
@@ -48,7 +56,12 @@ impl Children {
         let nats_port = free_port()?;
         let nats_token = secret()?;
         let config = place.root().join("nats.conf");
-        let text = memwide_aggregator::server_config(nats_port, &place.stream(), &place.ports(), &nats_token);
+        let text = memwide_aggregator::server_config(
+            nats_port,
+            &place.stream(),
+            &place.ports(),
+            &nats_token,
+        );
         write_private(&config, &text)?;
         let nats = stages.child("nats-server", |stop| {
             let spec = move |_| {
@@ -57,7 +70,9 @@ impl Children {
                     .remedy("run `make tools`, or set MEMWIDE_NATS_SERVER")
             };
             let ready = move |_| async move {
-                tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, nats_port)).await.is_ok()
+                tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, nats_port))
+                    .await
+                    .is_ok()
             };
             supervise(spec, ready, Policy::default(), stop)
         });
@@ -119,13 +134,20 @@ impl Children {
             };
             supervise(spec, ready, Policy::default(), stop)
         }));
-        self.store = StoreAt::Engine { url, password, reader_password };
+        self.store = StoreAt::Engine {
+            url,
+            password,
+            reader_password,
+        };
         Ok(())
     }
 
     /// Waits until both answer.
     pub(crate) async fn ready(&self) -> anyhow::Result<()> {
-        for (name, child) in [("nats-server", Some(&self.nats)), ("the engine", self.engine.as_ref())] {
+        for (name, child) in [
+            ("nats-server", Some(&self.nats)),
+            ("the engine", self.engine.as_ref()),
+        ] {
             let Some(child) = child else { continue };
             if child.ready().await.is_none() {
                 bail!("{name} did not start; its last words are above");
@@ -152,7 +174,9 @@ impl Children {
     /// The writer's view of the store.
     pub(crate) fn store(&self, database: &str) -> anyhow::Result<Store> {
         Ok(match &self.store {
-            StoreAt::Engine { url, password, .. } => Store::connect(url, engine::WRITER, password, database)?,
+            StoreAt::Engine { url, password, .. } => {
+                Store::connect(url, engine::WRITER, password, database)?
+            }
             StoreAt::External(url) => Store::from_url(url)?,
         })
     }
@@ -169,8 +193,16 @@ impl Children {
 
     fn url_of(&self, user: &str, database: &str) -> Secret {
         match &self.store {
-            StoreAt::Engine { url, password, reader_password } => {
-                let password = if user == engine::READER { reader_password } else { password };
+            StoreAt::Engine {
+                url,
+                password,
+                reader_password,
+            } => {
+                let password = if user == engine::READER {
+                    reader_password
+                } else {
+                    password
+                };
                 let address = url.trim_start_matches("http://");
                 Secret::new(format!("http://{user}:{password}@{address}/{database}"))
             }
@@ -181,7 +213,8 @@ impl Children {
 
 /// A port nobody listens on now; the child takes it a moment later and would say so if somebody were faster.
 fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
     Ok(listener.local_addr()?.port())
 }
 
@@ -191,7 +224,9 @@ fn secret() -> anyhow::Result<String> {
     std::fs::File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut bytes))
         .context("cannot read /dev/urandom")?;
-    Ok(bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
+    Ok(bytes
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
 }
 
 /// A file that only its owner can read: it holds the token.

@@ -39,7 +39,9 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
     telemetry::init(&options).map_err(Failure::usage)?;
     let collector = services::collector_config(args.config.as_deref())?;
     let place = Place::prepare(args.data.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let outcome = runtime.block_on(serve(args, collector, &place));
     // Blocking work still under way (a symbol table being read) must not hold the end back.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -61,7 +63,11 @@ fn refuse_public(args: &UpArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn serve(args: &UpArgs, collector: memwide_collector::Config, place: &Place) -> anyhow::Result<()> {
+async fn serve(
+    args: &UpArgs,
+    collector: memwide_collector::Config,
+    place: &Place,
+) -> anyhow::Result<()> {
     let stop = stop_on_signal().context("cannot watch for signals")?;
     // Ports first: a taken one ends it before anything has started.
     let query_listener = admin::bind(args.listen, "--listen").await?;
@@ -115,7 +121,12 @@ async fn serve(args: &UpArgs, collector: memwide_collector::Config, place: &Plac
 }
 
 /// Tells a person what happens: what is collected, when the first rows are there; then stays silent.
-async fn announce(store: &Store, services: &mut Services, url: &str, ingest: &str) -> anyhow::Result<()> {
+async fn announce(
+    store: &Store,
+    services: &mut Services,
+    url: &str,
+    ingest: &str,
+) -> anyhow::Result<()> {
     services.collecting().await;
     say::collecting(services);
     let start = tokio::time::Instant::now();
@@ -133,7 +144,10 @@ async fn announce(store: &Store, services: &mut Services, url: &str, ingest: &st
 
 async fn has_rows(store: &Store) -> bool {
     let request = memwide_store::Request::new("SELECT 1 FROM samples LIMIT 1", "TabSeparated");
-    store.query(request).await.is_ok_and(|answer| !answer.is_empty())
+    store
+        .query(request)
+        .await
+        .is_ok_and(|answer| !answer.is_empty())
 }
 
 #[cfg(test)]

@@ -22,7 +22,13 @@ impl Place {
         make(&root)?;
         let lock = Lock::acquire(&root.join("up.lock"), "memwide up")?;
         let place = Self { root, _lock: lock };
-        for folder in [place.stream(), place.engine(), place.spool(), place.symbols(), place.ports()] {
+        for folder in [
+            place.stream(),
+            place.engine(),
+            place.spool(),
+            place.symbols(),
+            place.ports(),
+        ] {
             make(&folder)?;
         }
         Ok(place)
@@ -33,7 +39,10 @@ impl Place {
     }
 
     /// Database of the rows.
-    #[expect(clippy::unused_self, reason = "one folder holds one database; callers need not know its name")]
+    #[expect(
+        clippy::unused_self,
+        reason = "one folder holds one database; callers need not know its name"
+    )]
     pub(crate) fn database(&self) -> &'static str {
         memwide_store::DEFAULT_DATABASE
     }
@@ -65,11 +74,16 @@ impl Place {
 }
 
 fn default_root() -> anyhow::Result<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     if let Some(data) = variable("XDG_DATA_HOME") {
         return Ok(data.join("memwide"));
     }
-    let home = variable("HOME").context("neither XDG_DATA_HOME nor HOME is set; say where with --data DIR")?;
+    let home = variable("HOME")
+        .context("neither XDG_DATA_HOME nor HOME is set; say where with --data DIR")?;
     Ok(home.join(".local/share/memwide"))
 }
 
@@ -78,5 +92,10 @@ fn make(folder: &Path) -> anyhow::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .with_context(|| format!("cannot make the data folder {}; choose another with --data DIR", folder.display()))
+        .with_context(|| {
+            format!(
+                "cannot make the data folder {}; choose another with --data DIR",
+                folder.display()
+            )
+        })
 }

@@ -16,7 +16,10 @@ fn say(text: &str) {
 }
 
 pub(super) fn starting(place: &Place) {
-    say(&format!("memwide {VERSION}, data in {}", place.root().display()));
+    say(&format!(
+        "memwide {VERSION}, data in {}",
+        place.root().display()
+    ));
     say("starting nats-server and the store …");
 }
 
@@ -41,10 +44,18 @@ pub(super) fn collects(services: &Services) -> String {
 fn plan(status: &Status) -> String {
     let mut text = format!("collecting on {}:", status.hostname);
     for event in &status.events {
-        text.push_str(&format!("\n  {:<28} {:<9} {}", event.name, event.tier, rate(event)));
+        text.push_str(&format!(
+            "\n  {:<28} {:<9} {}",
+            event.name,
+            event.tier,
+            rate(event)
+        ));
     }
-    let missing: Vec<&Capability> =
-        status.capabilities.iter().filter(|row| !row.available && !row.reason.is_empty()).collect();
+    let missing: Vec<&Capability> = status
+        .capabilities
+        .iter()
+        .filter(|row| !row.available && !row.reason.is_empty())
+        .collect();
     if !missing.is_empty() {
         text.push_str("\nwhy not better (memwide doctor says more):");
         for row in missing {
@@ -75,13 +86,19 @@ pub(super) fn silent(services: &Services, waited: Duration) {
 }
 
 pub(super) fn ready(url: &str, ingest: &str) {
-    say(&format!("page, API, SQL and query gRPC at {url}/, ingest gRPC at {ingest}"));
-    say("try: memwide top, memwide hosts, memwide sql \"select * from functions limit 5\"; ctrl-c stops");
+    say(&format!(
+        "page, API, SQL and query gRPC at {url}/, ingest gRPC at {ingest}"
+    ));
+    say(
+        "try: memwide top, memwide hosts, memwide sql \"select * from functions limit 5\"; ctrl-c stops",
+    );
     say(&format!("ready: {url}"));
 }
 
 pub(super) fn stopping() {
-    say("stopping: what is under way is flushed, the rest stays in the spool (ctrl-c again: at once)");
+    say(
+        "stopping: what is under way is flushed, the rest stays in the spool (ctrl-c again: at once)",
+    );
 }
 
 #[cfg(test)]
@@ -112,7 +129,12 @@ mod tests {
             ..Status::default()
         };
         let text = plan(&status);
-        for part in ["collecting on web-1", "software", "one of 19 events, on 2 CPUs", "no PMU; run on bare metal"] {
+        for part in [
+            "collecting on web-1",
+            "software",
+            "one of 19 events, on 2 CPUs",
+            "no PMU; run on bare metal",
+        ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
     }

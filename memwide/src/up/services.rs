@@ -53,14 +53,18 @@ impl Services {
         };
         stages.start("sink", |tasks| {
             let stop = tasks.stop().clone();
-            tasks.spawn("sink", async move { Ok(memwide_aggregator::sink(sink, stop).await?) });
+            tasks.spawn("sink", async move {
+                Ok(memwide_aggregator::sink(sink, stop).await?)
+            });
         });
 
         let aggregator = memwide_aggregator::Config {
             nats: plan.children.nats(),
             ..memwide_aggregator::Config::default()
         };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no free port on loopback")?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .context("no free port on loopback")?;
         let aggregator_endpoint = format!("http://{}", listener.local_addr()?);
         stages.start("aggregator", |tasks| {
             let stop = tasks.stop().clone();
@@ -138,7 +142,9 @@ impl Services {
             if !args.no_collect {
                 let stop = stop.clone();
                 tasks.spawn_job("collector", async move {
-                    if let Err(error) = memwide_collector::run_reporting(config, reporter, stop).await {
+                    if let Err(error) =
+                        memwide_collector::run_reporting(config, reporter, stop).await
+                    {
                         let text = Chain(error.as_ref()).to_string();
                         tracing::error!(error = text, "not collecting on this machine");
                         *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
@@ -161,7 +167,10 @@ impl Services {
             // A failed collector drops its reporter, which ends the wait as well.
             drop(tokio::time::timeout(COLLECTS_WITHIN, known).await);
         }
-        let collects = super::say::collects(self).lines().map(str::to_owned).collect();
+        let collects = super::say::collects(self)
+            .lines()
+            .map(str::to_owned)
+            .collect();
         self.status.send_modify(|status| status.collects = collects);
     }
 
@@ -172,18 +181,22 @@ impl Services {
 
     /// Why nothing is collected here.
     pub(crate) fn collector_failure(&self) -> Option<String> {
-        self.collector_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.collector_failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// What the collector of this machine does; `None` when it was not asked for.
     pub(crate) fn collector(&self) -> Option<Status> {
-        self.collector.as_ref().map(|status| status.borrow().clone())
+        self.collector
+            .as_ref()
+            .map(|status| status.borrow().clone())
     }
 
     pub(crate) fn demo(&self) -> bool {
         self.demo
     }
-
 }
 
 /// Keeps `/api/v1/status` true about the children.
@@ -212,7 +225,9 @@ fn service_state(name: &str, child: &State) -> ServiceState {
     let (state, detail) = match child {
         State::Starting => ("starting", String::new()),
         State::Ready { pid, generation: 1 } => ("running", format!("pid {pid}")),
-        State::Ready { pid, generation } => ("running", format!("pid {pid}, started {generation} times")),
+        State::Ready { pid, generation } => {
+            ("running", format!("pid {pid}, started {generation} times"))
+        }
         State::Waiting { status } => ("restarting", status.clone()),
         State::Stopped => ("stopped", String::new()),
     };

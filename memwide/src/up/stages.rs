@@ -11,8 +11,15 @@ use tokio::task::JoinSet;
 const DRAIN_WITHIN: Duration = Duration::from_secs(10);
 
 /// In stopping order. The children come last, the store after the stream.
-const ORDER: [&str; 7] =
-    ["collect", "decoder", "aggregator", "sink", "query", "nats-server", "engine"];
+const ORDER: [&str; 7] = [
+    "collect",
+    "decoder",
+    "aggregator",
+    "sink",
+    "query",
+    "nats-server",
+    "engine",
+];
 
 type Ended = (&'static str, anyhow::Result<()>);
 
@@ -31,7 +38,8 @@ impl Stages {
         let tasks = Tasks::new(stop.clone());
         fill(&tasks);
         self.stops.push((name, stop));
-        self.running.spawn(async move { (name, tasks.run(DRAIN_WITHIN).await.map_err(Into::into)) });
+        self.running
+            .spawn(async move { (name, tasks.run(DRAIN_WITHIN).await.map_err(Into::into)) });
     }
 
     /// Starts a supervised child as a stage of its own.
@@ -46,7 +54,8 @@ impl Stages {
         let stop = CancellationToken::new();
         let (supervisor, keep) = make(stop.clone());
         self.stops.push((name, stop));
-        self.running.spawn(async move { (name, keep.await.map_err(Into::into)) });
+        self.running
+            .spawn(async move { (name, keep.await.map_err(Into::into)) });
         supervisor
     }
 
@@ -67,7 +76,9 @@ impl Stages {
                 stop.cancel();
             }
             while self.is_running(name) {
-                let Some((ended, result)) = self.join().await else { break };
+                let Some((ended, result)) = self.join().await else {
+                    break;
+                };
                 outcome = outcome.and(result.context(ended));
             }
         }
@@ -107,13 +118,18 @@ mod tests {
             });
         }
         stages.stop().await.unwrap();
-        assert_eq!(*order.lock().unwrap(), ["collect", "decoder", "aggregator", "sink", "query"]);
+        assert_eq!(
+            *order.lock().unwrap(),
+            ["collect", "decoder", "aggregator", "sink", "query"]
+        );
     }
 
     #[tokio::test]
     async fn a_stage_that_fails_is_named() {
         let mut stages = Stages::default();
-        stages.start("sink", |tasks| tasks.spawn("sink", async { anyhow::bail!("no store") }));
+        stages.start("sink", |tasks| {
+            tasks.spawn("sink", async { anyhow::bail!("no store") });
+        });
         let failure = stages.next_end().await.unwrap_err();
         assert!(format!("{failure:#}").starts_with("sink"), "{failure:#}");
         stages.stop().await.unwrap();

@@ -2,8 +2,8 @@
 
 use memwide_perf_abi::file::{EventSpec, Features, NumaNode, TracingFiles, feature};
 use memwide_perf_abi::{
-    Attr, AttrFlags, Comm, FileId, FileWriter, LostSamples, Mmap, Mmap2, Record, SampleFields, SampleId, SampleLayout,
-    Weight, attr_kind, encode, misc, sample,
+    Attr, AttrFlags, Comm, FileId, FileWriter, LostSamples, Mmap, Mmap2, Record, SampleFields,
+    SampleId, SampleLayout, Weight, attr_kind, encode, misc, sample,
 };
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,9 @@ fn event(kind: u32, config: u64, more: u64, name: &str, id: u64) -> EventSpec {
             config,
             sample_type: COMMON | more,
             sample_period: 100,
-            flags: AttrFlags::default().with_sample_id_all(true).with_exclude_guest(true),
+            flags: AttrFlags::default()
+                .with_sample_id_all(true)
+                .with_exclude_guest(true),
             ..Attr::default()
         },
         name: name.to_owned(),
@@ -57,11 +59,24 @@ fn event(kind: u32, config: u64, more: u64, name: &str, id: u64) -> EventSpec {
 
 /// Loads with everything, stores with a plain weight, a tracepoint.
 pub(crate) fn events() -> Vec<EventSpec> {
-    let loads = sample::WEIGHT_STRUCT | sample::PHYS_ADDR | sample::DATA_PAGE_SIZE | sample::CALLCHAIN;
+    let loads =
+        sample::WEIGHT_STRUCT | sample::PHYS_ADDR | sample::DATA_PAGE_SIZE | sample::CALLCHAIN;
     vec![
         event(attr_kind::RAW, 0x1cd, loads, "cpu/mem-loads,ldlat=30/P", 10),
-        event(attr_kind::RAW, 0x82d0, sample::WEIGHT, "cpu/mem-stores/P", 20),
-        event(attr_kind::TRACEPOINT, 300, sample::RAW, "sched:sched_switch", 30),
+        event(
+            attr_kind::RAW,
+            0x82d0,
+            sample::WEIGHT,
+            "cpu/mem-stores/P",
+            20,
+        ),
+        event(
+            attr_kind::TRACEPOINT,
+            300,
+            sample::RAW,
+            "sched:sched_switch",
+            30,
+        ),
     ]
 }
 
@@ -108,7 +123,10 @@ pub(crate) fn write(to: &Path, samples: &[One<'_>]) {
 /// The bytes of [`write`].
 pub(crate) fn bytes(samples: &[One<'_>]) -> Vec<u8> {
     let events = events();
-    let layouts: Vec<_> = events.iter().map(|event| SampleLayout::new(&event.attr).unwrap()).collect();
+    let layouts: Vec<_> = events
+        .iter()
+        .map(|event| SampleLayout::new(&event.attr).unwrap())
+        .collect();
     let mut batch = Vec::new();
     let id = SampleId {
         pid: Some(100),
@@ -135,7 +153,13 @@ pub(crate) fn bytes(samples: &[One<'_>]) -> Vec<u8> {
         ..id
     };
     let lost = Record::LostSamples(LostSamples { lost: 5 });
-    encode::record(&mut batch, &lost, misc::USER, Some((layouts[0].trailer(), &end))).unwrap();
+    encode::record(
+        &mut batch,
+        &lost,
+        misc::USER,
+        Some((layouts[0].trailer(), &end)),
+    )
+    .unwrap();
     let mut writer = FileWriter::new(Cursor::new(Vec::new()), &events).unwrap();
     writer.write_records(&batch).unwrap();
     writer.finish_round().unwrap();

@@ -45,7 +45,11 @@ fn made() -> Made {
     let folder = tempfile::tempdir().unwrap();
     let (file, kallsyms) = (folder.path().join("a.data"), files::kallsyms(folder.path()));
     files::write(&file, &samples());
-    Made { folder, file, kallsyms }
+    Made {
+        folder,
+        file,
+        kallsyms,
+    }
 }
 
 impl Made {
@@ -63,7 +67,9 @@ impl Made {
 
 fn pick(document: &Value, columns: &[&str]) -> Vec<Value> {
     let rows = document["rows"].as_array().unwrap();
-    let cells = rows.iter().map(|row| columns.iter().map(|column| row[*column].clone()).collect());
+    let cells = rows
+        .iter()
+        .map(|row| columns.iter().map(|column| row[*column].clone()).collect());
     cells.collect()
 }
 
@@ -71,27 +77,62 @@ fn pick(document: &Value, columns: &[&str]) -> Vec<Value> {
 fn rows_of_symbol_and_mem_have_the_sums_of_the_file() {
     let made = made();
     let document = made.json(&["--sort", "symbol,mem"]);
-    let columns = ["event", "symbol_mode", "symbol", "mem", "samples", "weight", "perf_weight", "period"];
+    let columns = [
+        "event",
+        "symbol_mode",
+        "symbol",
+        "mem",
+        "samples",
+        "weight",
+        "perf_weight",
+        "period",
+    ];
     let rows = pick(&document, &columns);
     let (loads, stores) = ("cpu/mem-loads,ldlat=30/P", "cpu/mem-stores/P");
     let near = "L3 or L3 hit";
     let far = memwide_model::perf_text::level(memwide_model::DataSrc(REMOTE));
-    assert_eq!(rows[0], json!([loads, "k", "clear_page", far, 10, 5000, 5000, 70]));
-    assert_eq!(rows[1], json!([loads, "k", "clear_page", near, 30, 3000, 3000, 210]));
+    assert_eq!(
+        rows[0],
+        json!([loads, "k", "clear_page", far, 10, 5000, 5000, 70])
+    );
+    assert_eq!(
+        rows[1],
+        json!([loads, "k", "clear_page", near, 30, 3000, 3000, 210])
+    );
     // Half of the weights are 0: perf counts each as 1. Its row is smaller than each address's of the program.
-    let user = |at: u64| json!([loads, ".", format!("{:#018x}", 0x100 + at), near, 1, 40, 40, 7]);
+    let user = |at: u64| {
+        json!([
+            loads,
+            ".",
+            format!("{:#018x}", 0x100 + at),
+            near,
+            1,
+            40,
+            40,
+            7
+        ])
+    };
     let expected: Vec<Value> = (0..16).map(user).collect();
     assert_eq!(rows[2..18], expected);
-    assert_eq!(rows[18], json!([loads, "k", "copy_user", near, 20, 10, 20, 140]));
+    assert_eq!(
+        rows[18],
+        json!([loads, "k", "copy_user", near, 20, 10, 20, 140])
+    );
     let store = |at: u64, samples: u64| {
         let ip = format!("{:#018x}", 0x2000 + at);
         json!([stores, ".", ip, "L1 hit", samples, 0, samples, 7 * samples])
     };
-    let expected: Vec<Value> = (0..8).map(|at| store(at, 2)).chain((8..16).map(|at| store(at, 1))).collect();
+    let expected: Vec<Value> = (0..8)
+        .map(|at| store(at, 2))
+        .chain((8..16).map(|at| store(at, 1)))
+        .collect();
     assert_eq!(rows[19..], expected);
 
     let total = &document["total"];
-    assert_eq!((&total["samples"], &total["weight"]), (&json!(100), &json!(8650)));
+    assert_eq!(
+        (&total["samples"], &total["weight"]),
+        (&json!(100), &json!(8650))
+    );
     assert_eq!(total["perf_weight"], 5000 + 3000 + 20 + 640 + 24);
     assert_eq!(total["events"][0]["perf_weight"], 8660);
     assert_eq!(total["events"][1]["weight"], 0);
@@ -107,7 +148,10 @@ fn every_row_says_how_sure_it_is_and_what_that_rests_on() {
     for row in document["rows"].as_array().unwrap() {
         let (overhead, low, high) = (&row["overhead"], &row["ci95"][0], &row["ci95"][1]);
         let [overhead, low, high] = [overhead, low, high].map(|value| value.as_f64().unwrap());
-        assert!(0.0 <= low && low <= overhead && overhead <= high && high <= 1.0, "{row}");
+        assert!(
+            0.0 <= low && low <= overhead && overhead <= high && high <= 1.0,
+            "{row}"
+        );
         assert_eq!(row["ci_basis"], "sampling_only");
     }
 }
@@ -116,12 +160,18 @@ fn every_row_says_how_sure_it_is_and_what_that_rests_on() {
 fn shares_of_an_event_add_up_to_one_by_every_estimator() {
     let made = made();
     for by in ["perf_weight", "weight", "samples", "period"] {
-        let rows = made.rows(&["--sort", "symbol,cpu", "--by", by], &["event", "overhead"]);
+        let rows = made.rows(
+            &["--sort", "symbol,cpu", "--by", by],
+            &["event", "overhead"],
+        );
         let share = |event: &str| -> f64 {
             let of_event = rows.iter().filter(|row| row[0] == event);
             of_event.map(|row| row[1].as_f64().unwrap_or(0.0)).sum()
         };
-        assert!((share("cpu/mem-loads,ldlat=30/P") - 1.0).abs() < 1e-9, "{by}");
+        assert!(
+            (share("cpu/mem-loads,ldlat=30/P") - 1.0).abs() < 1e-9,
+            "{by}"
+        );
         // All weights of the stores are 0: nothing to share.
         let stores = if by == "weight" { 0.0 } else { 1.0 };
         assert!((share("cpu/mem-stores/P") - stores).abs() < 1e-9, "{by}");
@@ -132,37 +182,80 @@ fn shares_of_an_event_add_up_to_one_by_every_estimator() {
 fn every_key_spreads_all_samples() {
     let made = made();
     let keys = [
-        "symbol", "mem", "dso", "comm", "pid", "tid", "cpu", "node", "symbol_daddr", "dso_daddr", "snoop", "tlb", "locked",
-        "blocked", "dcacheline", "local_weight", "event", "context", "op", "level", "outcome", "locality", "region",
+        "symbol",
+        "mem",
+        "dso",
+        "comm",
+        "pid",
+        "tid",
+        "cpu",
+        "node",
+        "symbol_daddr",
+        "dso_daddr",
+        "snoop",
+        "tlb",
+        "locked",
+        "blocked",
+        "dcacheline",
+        "local_weight",
+        "event",
+        "context",
+        "op",
+        "level",
+        "outcome",
+        "locality",
+        "region",
     ];
     for key in keys {
         let rows = made.rows(&["--sort", key], &["samples", key]);
         let sum: u64 = rows.iter().map(|row| row[0].as_u64().unwrap()).sum();
         assert_eq!(sum, 100, "{key}");
-        assert!(rows.iter().all(|row| row[1] != "" && !row[1].is_null()), "{key}: {rows:?}");
+        assert!(
+            rows.iter().all(|row| row[1] != "" && !row[1].is_null()),
+            "{key}: {rows:?}"
+        );
     }
     let all = keys.join(",");
     let rows = made.rows(&["--sort", &all], &["samples"]);
-    assert_eq!(rows.iter().map(|row| row[0].as_u64().unwrap()).sum::<u64>(), 100);
+    assert_eq!(
+        rows.iter().map(|row| row[0].as_u64().unwrap()).sum::<u64>(),
+        100
+    );
 }
 
 #[test]
 fn keys_show_what_the_samples_say() {
     let made = made();
     for (key, expected) in [
-        ("dso", json!(["[kernel.kallsyms]", 60, "app", 16, "app", 24])),
+        (
+            "dso",
+            json!(["[kernel.kallsyms]", 60, "app", 16, "app", 24]),
+        ),
         ("comm", json!(["worker \"1\"", 76, "worker \"1\"", 24])),
-        ("dso_daddr", json!(["[unknown]", 60, "anon", 16, "anon", 24])),
+        (
+            "dso_daddr",
+            json!(["[unknown]", 60, "anon", 16, "anon", 24]),
+        ),
         ("op", json!(["load", 76, "store", 24])),
         ("locality", json!(["local", 66, "remote", 10, "local", 24])),
         ("region", json!(["anonymous", 76, "anonymous", 24])),
     ] {
         let rows = made.rows(&["--sort", key, "--by", "samples"], &[key, "samples"]);
-        let flat: Vec<Value> = rows.iter().flat_map(|row| row.as_array().unwrap().clone()).collect();
+        let flat: Vec<Value> = rows
+            .iter()
+            .flat_map(|row| row.as_array().unwrap().clone())
+            .collect();
         assert_eq!(Value::from(flat), expected, "{key}");
     }
-    let nodes = made.rows(&["--sort", "node", "-F", "event=cpu/mem-stores/P"], &["node", "samples"]);
-    assert_eq!(nodes, [json!([0, 12]), json!([1, 12])], "CPUs 0 and 1 are node 0");
+    let nodes = made.rows(
+        &["--sort", "node", "-F", "event=cpu/mem-stores/P"],
+        &["node", "samples"],
+    );
+    assert_eq!(
+        nodes,
+        [json!([0, 12]), json!([1, 12])],
+        "CPUs 0 and 1 are node 0"
+    );
 }
 
 #[test]
@@ -185,17 +278,41 @@ fn filters_choose_samples() {
 #[test]
 fn a_table_reads_like_perfs_and_csv_has_the_same_rows() {
     let made = made();
-    let args = ["--kallsyms", made.kallsyms.to_str().unwrap(), "--limit", "2"];
+    let args = [
+        "--kallsyms",
+        made.kallsyms.to_str().unwrap(),
+        "--limit",
+        "2",
+    ];
     let table = fine("report", &made.file, &args).out;
-    assert!(table.contains("[k] clear_page") && table.contains("57.7 %"), "{table}");
+    assert!(
+        table.contains("[k] clear_page") && table.contains("57.7 %"),
+        "{table}"
+    );
     assert!(table.contains("2 of 35 rows shown"), "{table}");
-    assert!(table.contains("cpu/mem-loads,ldlat=30/P: 76 samples, total weight 8660"), "{table}");
+    assert!(
+        table.contains("cpu/mem-loads,ldlat=30/P: 76 samples, total weight 8660"),
+        "{table}"
+    );
     assert!(table.contains("5 samples dropped"), "{table}");
-    let csv = fine("report", &made.file, &[&args[..], &["--format", "csv"]].concat()).out;
+    let csv = fine(
+        "report",
+        &made.file,
+        &[&args[..], &["--format", "csv"]].concat(),
+    )
+    .out;
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 3, "{csv}");
-    assert!(lines[0].starts_with("event,symbol,symbol_mode,mem,samples,weight,perf_weight,period,"), "{csv}");
-    assert!(lines[2].starts_with("\"cpu/mem-loads,ldlat=30/P\",clear_page,k,L3 or L3 hit,30,3000,3000,210,"), "{csv}");
+    assert!(
+        lines[0].starts_with("event,symbol,symbol_mode,mem,samples,weight,perf_weight,period,"),
+        "{csv}"
+    );
+    assert!(
+        lines[2].starts_with(
+            "\"cpu/mem-loads,ldlat=30/P\",clear_page,k,L3 or L3 hit,30,3000,3000,210,"
+        ),
+        "{csv}"
+    );
 }
 
 #[test]
@@ -223,12 +340,21 @@ fn a_server_is_asked_only_what_it_can_answer() {
             .args(args)
             .output()
             .unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
     };
     let (code, text) = ask(&["--sort", "symbol,mem"]);
-    assert!(code == Some(64) && text.contains("symbol,dso,event"), "{text}");
+    assert!(
+        code == Some(64) && text.contains("symbol,dso,event"),
+        "{text}"
+    );
     let (code, text) = ask(&[]);
-    assert!(code == Some(1) && text.contains("no answer from http://127.0.0.1:1"), "{text}");
+    assert!(
+        code == Some(1) && text.contains("no answer from http://127.0.0.1:1"),
+        "{text}"
+    );
 }
 
 #[test]

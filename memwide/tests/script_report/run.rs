@@ -22,13 +22,16 @@ impl Ran {
 
     /// One JSON document a line.
     pub(crate) fn json_lines(&self) -> Vec<Value> {
-        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|wrong| panic!("{wrong}: {line}"));
+        let parse = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|wrong| panic!("{wrong}: {line}"))
+        };
         self.out.lines().map(parse).collect()
     }
 
     /// The whole output as one JSON document.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|wrong| panic!("{wrong}: {}{}", self.out, self.err))
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|wrong| panic!("{wrong}: {}{}", self.out, self.err))
     }
 }
 

@@ -42,7 +42,16 @@ fn a_line_of_json_has_every_field_in_the_documented_order() {
     let folder = tempfile::tempdir().unwrap();
     let (file, kallsyms) = (folder.path().join("a.data"), files::kallsyms(folder.path()));
     files::write(&file, &[kernel_load()]);
-    let ran = fine("script", &file, &["--format", "ndjson", "--kallsyms", kallsyms.to_str().unwrap()]);
+    let ran = fine(
+        "script",
+        &file,
+        &[
+            "--format",
+            "ndjson",
+            "--kallsyms",
+            kallsyms.to_str().unwrap(),
+        ],
+    );
     assert_eq!(
         ran.out,
         concat!(
@@ -57,7 +66,11 @@ fn a_line_of_json_has_every_field_in_the_documented_order() {
             "\n"
         )
     );
-    assert!(ran.err.contains("5 samples dropped by the hardware"), "{}", ran.err);
+    assert!(
+        ran.err.contains("5 samples dropped by the hardware"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -88,7 +101,18 @@ fn fields_an_event_does_not_have_are_left_out() {
         panic!("{lines:?}");
     };
     for (line, absent) in [
-        (store, &["symbol", "ins_lat", "phys_addr", "page_size", "page_locality", "callchain", "fields"][..]),
+        (
+            store,
+            &[
+                "symbol",
+                "ins_lat",
+                "phys_addr",
+                "page_size",
+                "page_locality",
+                "callchain",
+                "fields",
+            ][..],
+        ),
         (switch, &["weight", "region", "data_symbol", "callchain"]),
     ] {
         for name in absent {
@@ -98,7 +122,10 @@ fn fields_an_event_does_not_have_are_left_out() {
     assert_eq!(store["weight"], 0);
     assert_eq!(store["dso"], "/nowhere/app");
     assert_eq!(store["data_dso"], "//anon");
-    assert_eq!(switch["fields"], serde_json::json!({"prev_comm": "ba\"h", "prev_pid": -7}));
+    assert_eq!(
+        switch["fields"],
+        serde_json::json!({"prev_comm": "ba\"h", "prev_pid": -7})
+    );
     assert_eq!(switch["addr"], "0x0");
 }
 
@@ -108,14 +135,24 @@ fn text_has_the_columns_of_perf_script() {
     let (file, kallsyms) = (folder.path().join("a.data"), files::kallsyms(folder.path()));
     files::write(&file, &[kernel_load(), One::default()]);
     let ran = fine("script", &file, &["--kallsyms", kallsyms.to_str().unwrap()]);
-    let words: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    let words: Vec<Vec<&str>> = ran
+        .out
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
     assert_eq!(
         words[0].join(" "),
         "worker \"1\" 100/101 [003] 1.000000001: 100 cpu/mem-loads,ldlat=30/P: 7f0000000040 688100842 \
          |OP LOAD|LVL L3 or L3 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK N/A 240 ffffffff81001010 \
          clear_page+0x10 ([kernel.kallsyms])"
     );
-    assert!(words[1].join(" ").ends_with("0 401234 [unknown] (/nowhere/app)"), "{:?}", words[1]);
+    assert!(
+        words[1]
+            .join(" ")
+            .ends_with("0 401234 [unknown] (/nowhere/app)"),
+        "{:?}",
+        words[1]
+    );
 }
 
 #[test]
@@ -181,7 +218,10 @@ fn hostile_names_stay_within_their_string_and_line() {
     }
     std::fs::write(&file, bytes).unwrap();
     let lines = fine("script", &file, &["--format", "ndjson"]).json_lines();
-    assert_eq!(lines[0]["comm"], Value::from(String::from_utf8_lossy(&hostile[..name.len()])));
+    assert_eq!(
+        lines[0]["comm"],
+        Value::from(String::from_utf8_lossy(&hostile[..name.len()]))
+    );
     let text = fine("script", &file, &[]).out;
     assert!(!text.contains('\x1b'), "{text:?}");
     assert_eq!(text.lines().count(), 1, "{text:?}");

@@ -15,9 +15,14 @@ pub(crate) fn folder() -> Option<PathBuf> {
 /// Names of the files that perf reads, those of fuzzers aside.
 pub(crate) fn readable_by_perf(folder: &Path) -> Vec<String> {
     let manifest = std::fs::read_to_string(folder.join("MANIFEST.tsv")).unwrap();
-    let mut lines = manifest.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let mut lines = manifest
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>());
     let columns = lines.next().unwrap();
-    let perf = columns.iter().position(|name| name.starts_with("read by perf")).unwrap();
+    let perf = columns
+        .iter()
+        .position(|name| name.starts_with("read by perf"))
+        .unwrap();
     let readable = lines.filter(|row| row[perf].starts_with("yes") && !row[0].starts_with("fuzz"));
     readable.map(|row| row[0].to_owned()).collect()
 }

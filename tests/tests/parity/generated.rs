@@ -3,8 +3,8 @@
 use memwide_objects::{Flags, Limits, Segment, SymbolTable, Symbols};
 use memwide_perf_abi::file::{EventSpec, Features, feature};
 use memwide_perf_abi::{
-    Attr, AttrFlags, Comm, FileId, FileWriter, Mmap, Mmap2, Record, SampleFields, SampleId, SampleLayout, Weight, attr_kind,
-    encode, misc, sample,
+    Attr, AttrFlags, Comm, FileId, FileWriter, Mmap, Mmap2, Record, SampleFields, SampleId,
+    SampleLayout, Weight, attr_kind, encode, misc, sample,
 };
 use std::fs::File;
 use std::path::Path;
@@ -20,11 +20,11 @@ const WORDS: [u64; 11] = [
     0x6_8810_0842,
     0x2_6810_0142,
     0x1_8868_1084,
-    0x5_0801_44,
+    0x0508_0144,
     0x1a_a210_2042 | 1 << 13,
     0x18_6810_0242,
     0x3b_a810_8042,
-    0x5_0800_21,
+    0x0508_0021,
     0x0808_6810_0042,
     0x0250_6910_0142,
     0x4_6a10_0c42,
@@ -94,25 +94,42 @@ struct Places {
 impl Places {
     fn here() -> Self {
         let program = std::env::current_exe().unwrap();
-        let table = SymbolTable::from_elf(&std::fs::read(&program).unwrap(), &Limits::default()).unwrap();
+        let table =
+            SymbolTable::from_elf(&std::fs::read(&program).unwrap(), &Limits::default()).unwrap();
         let segments = table.segments().as_slice().to_vec();
         let starts = |symbols: &Symbols| {
             let in_file = |at: &u64| {
-                let inside = |segment: &Segment| at.checked_sub(segment.vaddr).is_some_and(|into| into < segment.file_size);
+                let inside = |segment: &Segment| {
+                    at.checked_sub(segment.vaddr)
+                        .is_some_and(|into| into < segment.file_size)
+                };
                 segments.iter().any(inside)
             };
             // perf 6.1 names some stubs of the linkage table after their neighbours.
-            let sized = symbols.iter().filter(|symbol| symbol.size >= 8 && !symbol.flags.has(Flags::PLT));
+            let sized = symbols
+                .iter()
+                .filter(|symbol| symbol.size >= 8 && !symbol.flags.has(Flags::PLT));
             let starts = sized.map(|symbol| symbol.start).filter(in_file);
-            starts.step_by(3).take(3_000).map(|start| BASE + start).collect::<Vec<u64>>()
+            starts
+                .step_by(3)
+                .take(3_000)
+                .map(|start| BASE + start)
+                .collect::<Vec<u64>>()
         };
         let (functions, variables) = (starts(table.functions()), starts(table.objects()));
         let kallsyms = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         let address = |line: &str| u64::from_str_radix(line.split(' ').next()?, 16).ok();
-        let start = kallsyms.lines().find(|line| line.ends_with(" T _text")).and_then(address);
+        let start = kallsyms
+            .lines()
+            .find(|line| line.ends_with(" T _text"))
+            .and_then(address);
         let kernel_start = start.unwrap_or(0);
-        let text = kallsyms.lines().filter(|line| line.contains(" T ") && !line.contains('['));
-        let kernel = text.filter_map(address).filter(|at| kernel_start != 0 && *at >= kernel_start);
+        let text = kallsyms
+            .lines()
+            .filter(|line| line.contains(" T ") && !line.contains('['));
+        let kernel = text
+            .filter_map(address)
+            .filter(|at| kernel_start != 0 && *at >= kernel_start);
         let kernel: Vec<u64> = kernel.step_by(97).take(300).collect();
         if kernel.is_empty() {
             eprintln!("skipped: kernel symbols, as /proc/kallsyms hides their addresses");
@@ -131,7 +148,9 @@ impl Places {
 /// Writes a file with so many samples.
 pub(crate) fn write(to: &Path, samples: u64) {
     let events = events();
-    let layouts = events.each_ref().map(|event| SampleLayout::new(&event.attr).unwrap());
+    let layouts = events
+        .each_ref()
+        .map(|event| SampleLayout::new(&event.attr).unwrap());
     let places = Places::here();
     let mut writer = FileWriter::new(File::create(to).unwrap(), &events).unwrap();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -229,7 +248,10 @@ fn side_band(places: &Places, layout: &SampleLayout) -> Vec<u8> {
         };
         put(misc::USER, &Record::Comm(comm));
         for segment in &places.segments {
-            put(misc::USER, &Record::Mmap2(mapping(pid, segment, &places.program)));
+            put(
+                misc::USER,
+                &Record::Mmap2(mapping(pid, segment, &places.program)),
+            );
         }
         let anon = Segment {
             vaddr: ANON - BASE,

@@ -1,5 +1,11 @@
 //! `memwide script` and `memwide report` beside the installed perf: on a shared collection of files, on a file made here, on
 //! a recording of this machine. What is not there is skipped, loudly.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a helper of a test fails the test, and says what it skips"
+)]
 
 mod collection;
 mod generated;

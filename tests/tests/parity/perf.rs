@@ -18,15 +18,30 @@ pub(crate) const NO_SYMBOLS: [&str; 4] = ["--symfs", "/nonexistent", "--kallsyms
 
 /// What `perf ARGS… -f -i FILE` prints.
 pub(crate) fn perf(args: &[&str], file: &Path) -> String {
-    let output = Command::new("perf").args(args).arg("-f").arg("-i").arg(file).output().unwrap();
+    let output = Command::new("perf")
+        .args(args)
+        .arg("-f")
+        .arg("-i")
+        .arg(file)
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// What `memwide ARGS… -i FILE` prints; it must end well.
 pub(crate) fn memwide(args: &[&str], file: &Path) -> String {
-    let output = Command::new(memwide_tests::memwide()).args(args).arg("-i").arg(file).output().unwrap();
+    let output = Command::new(memwide_tests::memwide())
+        .args(args)
+        .arg("-i")
+        .arg(file)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "memwide {args:?} -i {}: {said}", file.display());
+    assert!(
+        output.status.success(),
+        "memwide {args:?} -i {}: {said}",
+        file.display()
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -34,7 +49,10 @@ pub(crate) fn memwide(args: &[&str], file: &Path) -> String {
 pub(crate) fn difference(ours: &[String], theirs: &[String]) -> Option<String> {
     let differs = |(ours, theirs): (&String, &String)| ours != theirs;
     if let Some(at) = ours.iter().zip(theirs).position(differs) {
-        return Some(format!("line {at}: {:?}, perf has {:?}", ours[at], theirs[at]));
+        return Some(format!(
+            "line {at}: {:?}, perf has {:?}",
+            ours[at], theirs[at]
+        ));
     }
     (ours.len() != theirs.len()).then(|| format!("{} lines, perf has {}", ours.len(), theirs.len()))
 }

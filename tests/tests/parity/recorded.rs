@@ -19,7 +19,10 @@ fn record(to: &Path, args: &[&str]) -> bool {
         .output()
         .unwrap();
     if !output.status.success() {
-        eprintln!("skipped: perf record {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        eprintln!(
+            "skipped: perf record {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     output.status.success()
 }
@@ -29,10 +32,16 @@ fn symbols(file: &Path) -> Vec<String> {
     let text = memwide(&["script", "--format", "ndjson"], file);
     let line = |line: &str| {
         let line: Value = serde_json::from_str(line).unwrap();
-        let ip = line["ip"].as_str().unwrap().trim_start_matches("0x").to_owned();
+        let ip = line["ip"]
+            .as_str()
+            .unwrap()
+            .trim_start_matches("0x")
+            .to_owned();
         let dso = line["dso"].as_str().unwrap_or("[unknown]");
         match (line["symbol"].as_str(), &line["symbol_offset"]) {
-            (Some(symbol), offset) => format!("{ip} {symbol}+{:#x} ({dso})", offset.as_u64().unwrap()),
+            (Some(symbol), offset) => {
+                format!("{ip} {symbol}+{:#x} ({dso})", offset.as_u64().unwrap())
+            }
             (None, _) => format!("{ip} [unknown] ({dso})"),
         }
     };
@@ -45,7 +54,10 @@ fn squeezed(line: &str) -> String {
 }
 
 fn perfs_symbols(file: &Path) -> Vec<String> {
-    let text = perf::perf(&["script", "--no-itrace", "-G", "-F", "ip,sym,symoff,dso"], file);
+    let text = perf::perf(
+        &["script", "--no-itrace", "-G", "-F", "ip,sym,symoff,dso"],
+        file,
+    );
     text.lines().map(squeezed).collect()
 }
 
@@ -58,7 +70,15 @@ fn samples_and_symbols_of_this_machine_are_perfs() {
     let file = folder.path().join("live.data");
     let mut wrong = Vec::new();
     for args in [
-        &["-a", "-e", "minor-faults,cpu-clock", "-c", "101", "-d", "--phys-data"][..],
+        &[
+            "-a",
+            "-e",
+            "minor-faults,cpu-clock",
+            "-c",
+            "101",
+            "-d",
+            "--phys-data",
+        ][..],
         &["-e", "cpu-clock", "-F", "1999", "-g"],
         &["-a", "-e", "minor-faults", "-c", "7", "-d", "-z"],
     ] {

@@ -11,7 +11,17 @@ type Rows = BTreeMap<String, Vec<String>>;
 
 fn theirs(file: &Path, keys: &str, symbols: &[&str]) -> Rows {
     let fields = format!("sample,period,{keys}");
-    let args = ["report", "--mem-mode", "--stdio", "-t", "\u{1}", "--percent-limit", "0", "-F", &fields];
+    let args = [
+        "report",
+        "--mem-mode",
+        "--stdio",
+        "-t",
+        "\u{1}",
+        "--percent-limit",
+        "0",
+        "-F",
+        &fields,
+    ];
     let text = perf::perf(&[&args[..], symbols].concat(), file);
     let mut rows = Rows::new();
     let mut event = None;
@@ -23,14 +33,29 @@ fn theirs(file: &Path, keys: &str, symbols: &[&str]) -> Rows {
             continue;
         }
         let cells: Vec<&str> = line.split('\u{1}').map(str::trim).collect();
-        let rows = rows.entry(event.clone().expect("an event's name comes first")).or_default();
-        rows.push(format!("{} {} {}", cells[0], cells[1], cells[2..].join(" | ")));
+        let rows = rows
+            .entry(event.clone().expect("an event's name comes first"))
+            .or_default();
+        rows.push(format!(
+            "{} {} {}",
+            cells[0],
+            cells[1],
+            cells[2..].join(" | ")
+        ));
     }
     sorted(rows)
 }
 
 fn ours(file: &Path, keys: &str, symbols: &[&str]) -> Rows {
-    let args = ["report", "--format", "json", "--sort", keys, "--by", "perf_weight"];
+    let args = [
+        "report",
+        "--format",
+        "json",
+        "--sort",
+        keys,
+        "--by",
+        "perf_weight",
+    ];
     let text = memwide(&[&args[..], symbols].concat(), file);
     let document: Value = serde_json::from_str(&text).unwrap();
     let mut rows = Rows::new();
@@ -38,13 +63,22 @@ fn ours(file: &Path, keys: &str, symbols: &[&str]) -> Rows {
         let cells: Vec<String> = keys
             .split(',')
             .map(|key| {
-                let text = row[key].as_str().map_or_else(|| row[key].to_string(), str::to_owned);
+                let text = row[key]
+                    .as_str()
+                    .map_or_else(|| row[key].to_string(), str::to_owned);
                 let mode = row[format!("{key}_mode")].as_str();
                 mode.map_or_else(|| text.clone(), |mode| format!("[{mode}] {text}"))
             })
             .collect();
-        let line = format!("{} {} {}", row["samples"], row["perf_weight"], cells.join(" | "));
-        rows.entry(row["event"].as_str().unwrap().to_owned()).or_default().push(line);
+        let line = format!(
+            "{} {} {}",
+            row["samples"],
+            row["perf_weight"],
+            cells.join(" | ")
+        );
+        rows.entry(row["event"].as_str().unwrap().to_owned())
+            .or_default()
+            .push(line);
     }
     sorted(rows)
 }
@@ -58,9 +92,14 @@ fn sorted(mut rows: Rows) -> Rows {
 
 /// The first row that differs. perf cuts the last column where the line gets longer than its columns are wide.
 fn difference(ours: &[String], theirs: &[String]) -> Option<String> {
-    let same = |(ours, theirs): (&String, &String)| ours == theirs || (theirs.len() > 12 && ours.starts_with(theirs.as_str()));
+    let same = |(ours, theirs): (&String, &String)| {
+        ours == theirs || (theirs.len() > 12 && ours.starts_with(theirs.as_str()))
+    };
     if let Some(at) = ours.iter().zip(theirs).position(|pair| !same(pair)) {
-        return Some(format!("row {at}: {:?}, perf has {:?}", ours[at], theirs[at]));
+        return Some(format!(
+            "row {at}: {:?}, perf has {:?}",
+            ours[at], theirs[at]
+        ));
     }
     (ours.len() != theirs.len()).then(|| format!("{} rows, perf has {}", ours.len(), theirs.len()))
 }

@@ -22,7 +22,11 @@ const FIELDS: [(&str, &str, u64); 6] = [
 fn common(file: &Path) -> Vec<(&'static str, &'static str)> {
     let file = PerfFile::open(std::fs::File::open(file).unwrap()).unwrap();
     let events = file.events().events();
-    let in_all = |bits: u64| events.iter().all(|event| event.attr.sample_type & bits != 0);
+    let in_all = |bits: u64| {
+        events
+            .iter()
+            .all(|event| event.attr.sample_type & bits != 0)
+    };
     let fields = FIELDS.iter().filter(|(_, _, bits)| in_all(*bits));
     fields.map(|(theirs, ours, _)| (*theirs, *ours)).collect()
 }
@@ -32,10 +36,19 @@ fn normal(line: &Value, fields: &[(&str, &str)]) -> String {
     let text = |name: &str| line[name].as_str().unwrap_or("missing").to_owned();
     let mut out = format!("{} {}/{}", text("comm"), line["pid"], line["tid"]);
     for (_, name) in fields {
-        let number = || line[*name].as_u64().unwrap_or_else(|| panic!("no {name}: {line}"));
+        let number = || {
+            line[*name]
+                .as_u64()
+                .unwrap_or_else(|| panic!("no {name}: {line}"))
+        };
         match *name {
             "cpu" => write!(out, " [{:03}]", number()),
-            "time_ns" => write!(out, " {}.{:09}:", number() / 1_000_000_000, number() % 1_000_000_000),
+            "time_ns" => write!(
+                out,
+                " {}.{:09}:",
+                number() / 1_000_000_000,
+                number() % 1_000_000_000
+            ),
             _ => Ok(()),
         }
         .unwrap();
@@ -69,10 +82,22 @@ pub(crate) fn first_difference(file: &Path) -> Option<String> {
     let fields = common(file);
     let names: Vec<&str> = fields.iter().map(|(theirs, _)| *theirs).collect();
     let names = format!("comm,pid,tid,period,event,{}", names.join(","));
-    let theirs = perf::perf(&[&["script", "--no-itrace", "--ns", "-G", "-F", names.as_str()][..], &NO_SYMBOLS].concat(), file);
+    let theirs = perf::perf(
+        &[
+            &["script", "--no-itrace", "--ns", "-G", "-F", names.as_str()][..],
+            &NO_SYMBOLS,
+        ]
+        .concat(),
+        file,
+    );
     let theirs: Vec<String> = theirs.lines().map(squeezed).collect();
-    let ours = memwide(&[&["script", "--format", "ndjson"][..], &NO_SYMBOLS].concat(), file);
-    let ours = ours.lines().map(|line| normal(&serde_json::from_str(line).unwrap(), &fields));
+    let ours = memwide(
+        &[&["script", "--format", "ndjson"][..], &NO_SYMBOLS].concat(),
+        file,
+    );
+    let ours = ours
+        .lines()
+        .map(|line| normal(&serde_json::from_str(line).unwrap(), &fields));
     difference(&ours.collect::<Vec<_>>(), &theirs)
 }
 

@@ -1,7 +1,7 @@
 //! What `deploy/` ships is what the programs and Kubernetes take.
 
-use std::process::Command;
 use crate::support::root;
+use std::process::Command;
 
 #[test]
 fn manifests_are_valid_against_the_schemas_of_kubernetes() {
@@ -9,8 +9,14 @@ fn manifests_are_valid_against_the_schemas_of_kubernetes() {
         eprintln!("skipped: MEMWIDE_CHECKERS is not set; `make test` sets it");
         return;
     }
-    let output = Command::new(root().join("scripts/validate-manifests")).output().expect("the script runs");
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(root().join("scripts/validate-manifests"))
+        .output()
+        .expect("the script runs");
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success(), "{said}");
 }
 
@@ -30,8 +36,17 @@ fn every_example_configuration_is_taken_by_its_role() {
             .arg(&path)
             .output()
             .expect("memwide runs");
-        assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            path.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
         seen += 1;
     }
-    assert!(seen >= 5, "only {seen} configurations in {}", folder.display());
+    assert!(
+        seen >= 5,
+        "only {seen} configurations in {}",
+        folder.display()
+    );
 }

@@ -21,11 +21,21 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn packages() -> Vec<Package> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
         .current_dir(root())
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let packages = metadata["packages"].as_array().unwrap();
@@ -56,15 +66,30 @@ pub(crate) fn documents() -> Vec<(String, String)> {
 
 fn tracked(pattern: &str) -> Vec<(String, String)> {
     let output = Command::new("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", pattern])
+        .args([
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            pattern,
+        ])
         .current_dir(root())
         .output()
         .expect("git runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let listed = String::from_utf8(output.stdout).unwrap();
     let files: Vec<_> = listed
         .lines()
-        .filter_map(|path| Some((path.to_owned(), std::fs::read_to_string(root().join(path)).ok()?)))
+        .filter_map(|path| {
+            Some((
+                path.to_owned(),
+                std::fs::read_to_string(root().join(path)).ok()?,
+            ))
+        })
         .collect();
     assert!(!files.is_empty(), "no {pattern} found");
     files
