@@ -6,6 +6,7 @@ use memwide_model::MappingId;
 use memwide_objects::{Limits, SymbolTable};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Indexed tables kept in memory though no session uses them now.
@@ -116,7 +117,10 @@ fn touch(path: &Path) {
 
 /// Whole or not at all, also when the process dies meanwhile.
 fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let part = path.with_extension(format!("part{}", std::process::id()));
+    // Several streams may bring the same table at once: each writes a file of its own, the last rename wins.
+    static PARTS: AtomicU64 = AtomicU64::new(0);
+    let number = PARTS.fetch_add(1, Ordering::Relaxed);
+    let part = path.with_extension(format!("part{}-{number}", std::process::id()));
     std::fs::write(&part, bytes)?;
     std::fs::rename(&part, path)
 }
