@@ -136,7 +136,7 @@ fn declare(field: &mut Field, declaration: &str) {
         }
     });
     let plain = plain.trim_end();
-    let name_at = plain.rfind(|c: char| !is_name(c)).map_or(0, |at| at + 1);
+    let name_at = plain.trim_end_matches(is_name).len();
     let (ty, name) = plain.split_at(name_at);
     name.clone_into(&mut field.name);
     field.ty = format!("{}{array}", ty.trim_end());
@@ -177,6 +177,14 @@ mod tests {
             ]
         );
         assert_eq!(tracepoint.print_fmt, "\"prev_comm=%s\", REC->prev_comm");
+    }
+
+    #[test]
+    fn characters_of_several_bytes_are_no_boundary_trouble() {
+        let text = FORMAT.replace("unsigned short common_type", "unsigned short commo\u{fffd}_type");
+        let tracepoint = parse("sched", &text).unwrap();
+        assert_eq!(tracepoint.fields[0].name, "_type");
+        assert_eq!(tracepoint.fields[0].ty, "unsigned short commo\u{fffd}");
     }
 
     #[test]
