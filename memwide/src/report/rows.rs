@@ -78,10 +78,15 @@ struct Total {
     sums: Sums,
 }
 
+/// Numbers of keys that stand in the row itself, so that comparing them with a sample's is one look into memory.
+const INLINE: usize = 4;
+
 #[derive(Debug)]
 struct Row {
     hash: u64,
     event: usize,
+    /// Numbers of the first keys.
+    inline: [u64; INLINE],
     /// `data_src` of the first sample.
     first: DataSrc,
     measures: Measures,
@@ -108,10 +113,10 @@ pub(crate) struct Rows {
     /// What `overhead` rests on, for each event.
     by: Vec<Estimator>,
     reader: Reader,
-    /// Numbers of the keys, row after row.
-    numbers: Vec<u64>,
     all: Vec<Row>,
-    index: HashTable<usize>,
+    /// Numbers of the keys behind the first, row after row.
+    more: Vec<u64>,
+    index: HashTable<u32>,
     totals: Vec<Total>,
     /// Numbers of the sample at hand.
     current: Vec<u64>,
@@ -132,8 +137,8 @@ impl Rows {
         Self {
             by: by.collect(),
             reader: Reader::new(features),
-            numbers: Vec::new(),
             all: Vec::new(),
+            more: Vec::new(),
             index: HashTable::new(),
             totals: vec![Total::default(); count],
             current: Vec::with_capacity(keys.len()),
@@ -169,27 +174,34 @@ impl Rows {
         event.hash(&mut hasher);
         self.current.hash(&mut hasher);
         let hash = hasher.finish();
-        let (rows, numbers, current) = (&self.all, &self.numbers, &self.current);
-        let width = current.len();
-        let is_same = |at: &usize| {
-            rows.get(*at).is_some_and(|row| row.event == event)
-                && numbers.get(at * width..(at + 1) * width) == Some(current)
+        let mut inline = [0; INLINE];
+        let (few, many) = self.current.split_at(self.current.len().min(INLINE));
+        inline[..few.len()].copy_from_slice(few);
+        let (all, more) = (&self.all, &self.more);
+        let is_same = |at: &u32| {
+            let at = *at as usize;
+            let same = |row: &Row| row.inline == inline && row.event == event;
+            all.get(at).is_some_and(same) && numbers_at(more, at, many.len()) == many
         };
         if let Some(at) = self.index.find(hash, is_same) {
-            return *at;
+            return *at as usize;
         }
         let at = self.all.len();
+        let Ok(place) = u32::try_from(at) else {
+            return at; // no file has so many samples
+        };
         self.all.push(Row {
             hash,
             event,
+            inline,
             first,
             measures: Measures::default(),
             sums: Sums::default(),
         });
-        self.numbers.extend_from_slice(&self.current);
-        let rows = &self.all;
-        self.index
-            .insert_unique(hash, at, |at| rows.get(*at).map_or(0, |row| row.hash));
+        self.more.extend_from_slice(many);
+        let all = &self.all;
+        let hash_of = |at: &u32| all.get(*at as usize).map_or(0, |row| row.hash);
+        self.index.insert_unique(hash, place, hash_of);
         at
     }
 
@@ -223,13 +235,11 @@ impl Rows {
 
     /// All rows: by event, the largest share first, equal ones by their texts.
     pub(super) fn ready(&self) -> Vec<Ready> {
-        let width = self.keys.len();
+        let more = self.keys.len().saturating_sub(INLINE);
         let mut ready: Vec<Ready> = Vec::with_capacity(self.all.len());
         for (at, row) in self.all.iter().enumerate() {
-            let numbers = self
-                .numbers
-                .get(at * width..(at + 1) * width)
-                .unwrap_or_default();
+            let inline = row.inline.iter().take(self.keys.len());
+            let numbers = inline.chain(numbers_at(&self.more, at, more));
             let event = self.event_name(row.event);
             let keys = self.keys.iter().zip(numbers);
             let whole = self
@@ -255,6 +265,11 @@ impl Rows {
         });
         ready
     }
+}
+
+/// The numbers of the row at `at`, of which each row has `width`.
+fn numbers_at(more: &[u64], at: usize, width: usize) -> &[u64] {
+    more.get(at * width..(at + 1) * width).unwrap_or_default()
 }
 
 fn texts(row: &Ready) -> impl Iterator<Item = (Option<u64>, &str)> {

@@ -1,5 +1,7 @@
 //! perf.data files with known contents.
 
+use memwide_model::DataSrc;
+use memwide_model::data_src::{lock, lvl, lvl_num, op, snoop, tlb};
 use memwide_perf_abi::file::{EventSpec, Features, NumaNode, TracingFiles, feature};
 use memwide_perf_abi::{
     Attr, AttrFlags, Comm, FileId, FileWriter, LostSamples, Mmap, Mmap2, Record, SampleFields,
@@ -17,12 +19,33 @@ pub(crate) const APP: u64 = 0x40_0000;
 /// Where its anonymous memory is mapped.
 pub(crate) const ANON: u64 = 0x7f00_0000_0000;
 
-/// A load served by the L3, TLB hit, not locked; a load from remote memory that walked; a store that hit the L1.
-pub(crate) const L3: u64 = 0x6_8810_0842;
-/// See [`L3`].
-pub(crate) const REMOTE: u64 = 0x1a_a210_2042 | 1 << 13;
-/// See [`L3`].
-pub(crate) const STORE: u64 = 0x508_0144;
+/// A load served by the L3; TLB hit, not locked.
+pub(crate) const L3: u64 = load(lvl::L3, lvl_num::L3)
+    .with_dtlb(tlb::HIT | tlb::L1 | tlb::L2)
+    .0;
+
+/// A load from the memory of another node, after a page walk.
+pub(crate) const REMOTE: u64 = load(lvl::REM_RAM1, lvl_num::RAM)
+    .with_remote(1)
+    .with_dtlb(tlb::HIT | tlb::WK)
+    .0;
+
+/// A store that hit the L1, as Intel before Ice Lake says it.
+pub(crate) const STORE: u64 = DataSrc(0)
+    .with_op(op::STORE)
+    .with_lvl(lvl::HIT | lvl::L1)
+    .with_snoop(snoop::NA)
+    .with_lock(lock::NA)
+    .with_dtlb(tlb::NA)
+    .0;
+
+const fn load(level: u64, number: u64) -> DataSrc {
+    DataSrc(0)
+        .with_op(op::LOAD)
+        .with_lvl(lvl::HIT | level)
+        .with_lvl_num(number)
+        .with_snoop(snoop::NONE)
+}
 
 /// Index of the events in [`events`].
 pub(crate) const LOADS: usize = 0;

@@ -59,7 +59,7 @@ fn a_line_of_json_has_every_field_in_the_documented_order() {
             r#""comm":"worker \"1\"","ip":"0xffffffff81001010","symbol":"clear_page","symbol_offset":16,"#,
             r#""dso":"[kernel.kallsyms]","addr":"0x7f0000000040","region":"anonymous","#,
             r#""phys_addr":"0x12345040","page_size":4096,"weight":240,"ins_lat":12,"retire_lat":3,"period":100,"#,
-            r#""data_src":"0x688100842","op":"load","level":"L3","outcome":"hit","hw_locality":"local","#,
+            r#""data_src":"0x668100842","op":"load","level":"L3","outcome":"hit","hw_locality":"local","#,
             r#""page_locality":"unknown","snoop":"none","tlb":"l1-or-l2-hit","lock":"no","blocked":"unknown","#,
             r#""context":"fault","callchain":[{"ip":"0xffffffff81003010","symbol":"exc_page_fault","#,
             r#""dso":"[kernel.kallsyms]"},{"ip":"0x400099","dso":"/nowhere/app"}]}"#,
@@ -142,7 +142,7 @@ fn text_has_the_columns_of_perf_script() {
         .collect();
     assert_eq!(
         words[0].join(" "),
-        "worker \"1\" 100/101 [003] 1.000000001: 100 cpu/mem-loads,ldlat=30/P: 7f0000000040 688100842 \
+        "worker \"1\" 100/101 [003] 1.000000001: 100 cpu/mem-loads,ldlat=30/P: 7f0000000040 668100842 \
          |OP LOAD|LVL L3 or L3 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK N/A 240 ffffffff81001010 \
          clear_page+0x10 ([kernel.kallsyms])"
     );
