@@ -62,19 +62,17 @@ fn normal(line: &Value, fields: &[(&str, &str)]) -> String {
         }
         .unwrap();
     }
-    squeezed(&out)
+    squeezed(&out, 0)
 }
 
-/// One blank between words; without the words that spell `data_src` out.
-fn squeezed(line: &str) -> String {
+/// One blank between words; without the words that spell `data_src` out before the last `behind` ones. perf cuts them off
+/// after 100 bytes.
+fn squeezed(line: &str, behind: usize) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let line = words.join(" ");
-    let Some((before, after)) = line.split_once(" |OP ") else {
-        return line;
-    };
-    let after = after.split_once("|BLK ").map_or("", |(_, after)| after);
-    let after = after.trim_start_matches(|c: char| !c.is_ascii_whitespace());
-    format!("{before}{after}")
+    let spelled = words.iter().position(|word| *word == "|OP");
+    let kept = spelled.unwrap_or(words.len());
+    let rest = words.len().saturating_sub(behind).max(kept);
+    [&words[..kept], &words[rest..]].concat().join(" ")
 }
 
 /// The first sample that differs, if one does.
@@ -90,7 +88,12 @@ pub(crate) fn first_difference(file: &Path) -> Option<String> {
         .concat(),
         file,
     );
-    let theirs: Vec<String> = theirs.lines().map(squeezed).collect();
+    let behind = fields
+        .iter()
+        .filter(|(_, name)| ["weight", "ip"].contains(name));
+    let behind = behind.count();
+    let theirs = theirs.lines().map(|line| squeezed(line, behind));
+    let theirs: Vec<String> = theirs.collect();
     let ours = memwide(
         &[&["script", "--format", "ndjson"][..], &NO_SYMBOLS].concat(),
         file,
