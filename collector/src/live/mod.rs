@@ -47,13 +47,18 @@ pub async fn run_reporting(
 ) -> anyhow::Result<()> {
     let grace = Duration::from_millis(config.stop_grace_ms);
     let endpoint = config.endpoint.clone();
-    let symbols: Arc<dyn SymbolProvider> = Arc::new(LiveSymbols::new(
+    let symbols = Arc::new(LiveSymbols::new(
         Machine::default(),
         config.symbol_file_bytes_max,
     ));
+    let warming = Arc::clone(&symbols);
+    let warmed = tokio::task::spawn_blocking(move || warming.warm());
+    let symbols: Arc<dyn SymbolProvider> = symbols;
     let for_open = reporter.clone();
     let (collect, spool, epoch) =
         tokio::task::spawn_blocking(move || open(config, for_open)).await??;
+    // A thread that panicked only means that symbols are read when they are asked for.
+    drop(warmed.await);
 
     // The thread stops with `stop`, or when the uplink cannot go on.
     let intake = stop.child_token();

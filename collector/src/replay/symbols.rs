@@ -5,14 +5,14 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use memwide_objects::{Kallsyms, Limits, SymbolTable};
+use memwide_objects::{Kallsyms, Limits};
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 
 use super::{ImportOptions, open};
 use crate::events::machine::Machine;
 use crate::snapshot::open_regular;
-use crate::symbols::{LiveSymbols, identity_of, read_bounded, relative};
+use crate::symbols::{LiveSymbols, identity_of, read_bounded, relative, table_of};
 use crate::uplink::{SymbolAnswer, SymbolProvider};
 
 /// Largest file read.
@@ -56,14 +56,6 @@ impl FileSymbols {
         found
     }
 
-    fn debug_file(asked: &MappingIdentity) -> Option<Vec<u8>> {
-        let hex = hex(&asked.id);
-        let (head, tail) = hex.split_at_checked(2)?;
-        let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
-        let bytes = read_bounded(open_regular(Path::new(&path))?, FILE_BYTES_MAX).ok()?;
-        (identity_of(&bytes, "").id == asked.id).then_some(bytes)
-    }
-
     fn file(&self, asked: &MappingIdentity) -> Result<SymbolAnswer, String> {
         let by_id = asked.kind() == Kind::BuildId && !asked.id.is_empty();
         let mut paths = if by_id {
@@ -94,11 +86,7 @@ impl FileSymbols {
                     "recorded on another machine, and without a build id to check".to_owned(),
                 );
             }
-            let debug = Self::debug_file(&identity);
-            let table = match &debug {
-                Some(debug) => SymbolTable::from_elf_with_debug(&bytes, debug, &Limits::default()),
-                None => SymbolTable::from_elf(&bytes, &Limits::default()),
-            };
+            let table = table_of(&bytes, &identity, FILE_BYTES_MAX);
             let table = table.map_err(|error| error.to_string())?;
             return Ok(SymbolAnswer {
                 identity,

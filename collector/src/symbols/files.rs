@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use memwide_objects::{IdKind, ObjectId};
+use memwide_objects::{IdKind, Limits, ObjectError, ObjectId, SymbolTable};
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 
@@ -63,6 +63,30 @@ pub(super) fn find(
 fn matches(file: &[u8], asked: &MappingIdentity) -> bool {
     let found = identity_of(file, "");
     found.kind == asked.kind && found.id == asked.id
+}
+
+/// The symbols of a file: with its separate debug file where the distribution installed one, as perf takes them.
+pub(crate) fn table_of(
+    file: &[u8],
+    identity: &MappingIdentity,
+    bytes_max: u64,
+) -> Result<SymbolTable, ObjectError> {
+    match debug_file(identity, bytes_max) {
+        Some(debug) => SymbolTable::from_elf_with_debug(file, &debug, &Limits::default()),
+        None => SymbolTable::from_elf(file, &Limits::default()),
+    }
+}
+
+/// `/usr/lib/debug/.build-id/XX/….debug`, if it is of the same build.
+fn debug_file(identity: &MappingIdentity, bytes_max: u64) -> Option<Vec<u8>> {
+    let hex = identity
+        .id
+        .iter()
+        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    let (head, tail) = hex.split_at_checked(2)?;
+    let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
+    let bytes = read_bounded(open_regular(Path::new(&path))?, bytes_max).ok()?;
+    (identity_of(&bytes, "").id == identity.id).then_some(bytes)
 }
 
 /// What a file is: its build id, else a hash of its content.

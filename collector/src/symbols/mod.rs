@@ -15,7 +15,7 @@ use memwide_proto::v1::{Capability, MappingIdentity, SymbolRequest};
 use crate::events::machine::Machine;
 use crate::metrics;
 use crate::uplink::{SymbolAnswer, SymbolProvider};
-pub(crate) use files::{identity_of, read_bounded};
+pub(crate) use files::{identity_of, read_bounded, table_of};
 use kernel::KernelTables;
 pub(crate) use kernel::relative;
 
@@ -41,6 +41,17 @@ impl LiveSymbols {
         }
     }
 
+    /// Reads the kernel's symbols before anybody asks: it takes longer than a decoder waits.
+    pub(crate) fn warm(&self) {
+        let mut kept = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            match KernelTables::read(&self.machine) {
+                Ok(tables) => *kept = Some(tables),
+                Err(error) => tracing::debug!(error, "no kernel symbols"),
+            }
+        }
+    }
+
     fn find(
         &self,
         request: &SymbolRequest,
@@ -49,9 +60,10 @@ impl LiveSymbols {
         match asked.kind() {
             Kind::BuildId | Kind::Content | Kind::Path => {
                 let file = files::find(&self.machine, request, asked, self.file_bytes_max)?;
-                let table = SymbolTable::from_elf(&file, &Limits::default());
+                let identity = identity_of(&file, &asked.path);
+                let table = table_of(&file, &identity, self.file_bytes_max);
                 Ok(SymbolAnswer {
-                    identity: identity_of(&file, &asked.path),
+                    identity,
                     table: table.map_err(|error| error.to_string())?.encode(),
                 })
             }

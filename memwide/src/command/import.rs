@@ -55,7 +55,7 @@ fn parse_time(text: &str) -> Result<u64, Failure> {
 }
 
 fn failure(error: ImportError) -> Failure {
-    if error.is_bad_input() {
+    if error.is_bad_input() || matches!(error, ImportError::Unreadable { .. }) {
         Failure::bad_input(error)
     } else {
         error.into()

@@ -89,9 +89,14 @@ pub(super) fn ready(url: &str, ingest: &str) {
     say(&format!(
         "page, API, SQL and query gRPC at {url}/, ingest gRPC at {ingest}"
     ));
-    say(
-        "try: memwide top, memwide hosts, memwide sql \"select * from functions limit 5\"; ctrl-c stops",
-    );
+    let server = if url.ends_with(crate::cli::DEFAULT_LISTEN) {
+        String::new()
+    } else {
+        format!("export MEMWIDE_SERVER={url}; ")
+    };
+    say(&format!(
+        "try: {server}memwide top, memwide hosts, memwide sql \"select * from functions limit 5\"; ctrl-c stops"
+    ));
     say(&format!("ready: {url}"));
 }
 
