@@ -181,7 +181,10 @@ mod tests {
 
     #[test]
     fn characters_of_several_bytes_are_no_boundary_trouble() {
-        let text = FORMAT.replace("unsigned short common_type", "unsigned short commo\u{fffd}_type");
+        let text = FORMAT.replace(
+            "unsigned short common_type",
+            "unsigned short commo\u{fffd}_type",
+        );
         let tracepoint = parse("sched", &text).unwrap();
         assert_eq!(tracepoint.fields[0].name, "_type");
         assert_eq!(tracepoint.fields[0].ty, "unsigned short commo\u{fffd}");
