@@ -137,8 +137,8 @@ pub struct Objects {
     places: FxHashMap<(Identity, u64), ObjectIx>,
     tables: Vec<Slot>,
     tables_by_id: FxHashMap<MappingId, u32>,
-    /// Demangled names of functions and variables that differ from the linked ones.
-    demangled: FxHashMap<(u32, bool, SymbolRef), Box<str>>,
+    /// Names of functions and variables as shown.
+    shown: FxHashMap<(u32, bool, SymbolRef), Box<str>>,
 }
 
 impl Objects {
@@ -241,7 +241,7 @@ impl Objects {
         if let Some(slot) = self.tables.get_mut(table as usize) {
             debug_assert_eq!(slot.mapping, mapping);
             if matches!(slot.state, TableState::Present(_)) {
-                self.demangled.retain(|(of, ..), _| *of != table);
+                self.shown.retain(|(of, ..), _| *of != table);
             }
             slot.state = state;
         }
@@ -258,12 +258,12 @@ impl Objects {
 
     /// A function's name as shown.
     pub fn function_name(&self, place: ObjectIx, function: SymbolRef) -> Cow<'_, str> {
-        self.shown(place, function, false)
+        self.name(place, function, false)
     }
 
     /// A variable's name as shown.
     pub fn variable_name(&self, place: ObjectIx, variable: SymbolRef) -> Cow<'_, str> {
-        self.shown(place, variable, true)
+        self.name(place, variable, true)
     }
 
     fn linked(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> Option<(&str, bool)> {
@@ -276,9 +276,9 @@ impl Objects {
         found.map(|symbol| (symbol.name, table.demangles()))
     }
 
-    fn shown(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> Cow<'_, str> {
+    fn name(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> Cow<'_, str> {
         let table = self.get(place).map_or(0, |object| object.table);
-        if let Some(name) = self.demangled.get(&(table, variable, symbol)) {
+        if let Some(name) = self.shown.get(&(table, variable, symbol)) {
             return Cow::Borrowed(name);
         }
         match self.linked(place, symbol, variable) {
@@ -288,20 +288,18 @@ impl Objects {
         }
     }
 
-    /// Keeps the demangled name, so that showing it again costs nothing.
+    /// Keeps the name as shown, so that showing it again costs nothing.
     pub fn remember_name(&mut self, place: ObjectIx, symbol: SymbolRef, variable: bool) {
         let table = self.get(place).map_or(0, |object| object.table);
-        if self.demangled.contains_key(&(table, variable, symbol)) {
+        if self.shown.contains_key(&(table, variable, symbol)) {
             return;
         }
-        let name = match self.linked(place, symbol, variable) {
-            Some((name, true)) => match demangle(name) {
-                Cow::Owned(shown) => shown.into_boxed_str(),
-                Cow::Borrowed(_) => return,
-            },
-            _ => return,
+        let name: Box<str> = match self.linked(place, symbol, variable) {
+            Some((name, true)) => demangle(name).into(),
+            Some((name, false)) => name.into(),
+            None => return,
         };
-        self.demangled.insert((table, variable, symbol), name);
+        self.shown.insert((table, variable, symbol), name);
     }
 }
 

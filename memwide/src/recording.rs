@@ -74,6 +74,7 @@ pub(crate) struct Recording {
     path: PathBuf,
     file: PerfFile<File>,
     places: Places,
+    names_data: bool,
 }
 
 impl Recording {
@@ -88,8 +89,15 @@ impl Recording {
                     kallsyms: symbols.kallsyms.clone(),
                     build_id_dir: None,
                 },
+                names_data: true,
             })
             .map_err(Failure::bad_input)
+    }
+
+    /// Leaves data addresses without names and regions, where nobody asks for them.
+    pub(crate) fn without_data(mut self) -> Self {
+        self.names_data = false;
+        self
     }
 
     /// Its events.
@@ -116,6 +124,9 @@ impl Recording {
         let source = FileSource::new(self.places);
         let events = Arc::clone(self.file.events());
         let mut session = LocalSession::new(events, self.file.features(), source);
+        if !self.names_data {
+            session = session.without_data();
+        }
         let mut left = Leftovers::default();
         let path = self.path;
         let unreadable = |source| InputError::Unreadable {

@@ -4,6 +4,7 @@ use super::answer;
 use crate::cli::{Format, ReportArgs};
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::output::print_json;
 use crate::recording::Recording;
 use crate::report::{Estimator, Filter, Key, Rows, question, table};
 use std::io;
@@ -40,6 +41,11 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
         keys
     };
     let recording = Recording::open(&args.input, &args.symbols)?;
+    let recording = if keys.iter().any(|key| key.needs_data()) {
+        recording
+    } else {
+        recording.without_data()
+    };
     let mut rows = Rows::new(keys, by, recording.events(), recording.features());
     let left = recording.each(|sample| {
         if filter.takes(sample) {
@@ -47,7 +53,12 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
         }
         ControlFlow::Continue(())
     })?;
-    match table(&rows, &left, args.format, args.filter.limit).print(args.format) {
+    let table = table(&rows, &left, args.format, args.filter.limit);
+    let printed = match &table.json {
+        Some(document) => print_json(document),
+        None => table.print(args.format),
+    };
+    match printed {
         Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
         printed => printed?,
     }

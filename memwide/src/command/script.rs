@@ -21,6 +21,7 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
     let left = match args.format {
         ScriptFormat::Text => {
             let mut text = Text::new(events, tracing);
+            let recording = recording.without_data(); // it shows none
             recording.each(|sample| lines.push(sample, |line, sample| text.write(line, sample)))?
         }
         ScriptFormat::Ndjson => {

@@ -113,6 +113,14 @@ impl Key {
         Ok(keys)
     }
 
+    /// Whether it asks what lies at the data address.
+    pub(crate) fn needs_data(self) -> bool {
+        matches!(
+            self,
+            Self::SymbolDaddr | Self::DsoDaddr | Self::Dcacheline | Self::Region
+        )
+    }
+
     /// Whether a letter for kernel or user stands before its text.
     pub(super) fn has_mode(self) -> bool {
         matches!(self, Self::Symbol | Self::SymbolDaddr | Self::Dcacheline)

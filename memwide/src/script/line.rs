@@ -103,6 +103,10 @@ impl Line {
 
     fn json_inner(&mut self, text: &str) {
         let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+        if !any(text, needs_escape) {
+            self.raw(text);
+            return;
+        }
         let mut rest = text.as_bytes();
         while let Some(at) = rest.iter().position(needs_escape) {
             let (plain, after) = rest.split_at(at);
@@ -128,8 +132,7 @@ impl Line {
 
     /// Text for a terminal: control characters become `?`. Ends `width` characters further at least, padded by blanks.
     pub(crate) fn shown_right(&mut self, text: &str, width: usize) {
-        let visible = |byte: &u8| (0x20..0x7f).contains(byte);
-        if text.as_bytes().iter().all(visible) {
+        if !any(text, |byte| !(0x20..0x7f).contains(byte)) {
             self.pad(text.len(), width);
             self.raw(text);
             return;
@@ -146,17 +149,40 @@ impl Line {
     }
 }
 
+/// Whether a byte is such a one; looks at all of them, which is quicker than stopping as names rarely hold one.
+fn any(text: &str, is: impl Fn(&u8) -> bool) -> bool {
+    text.as_bytes()
+        .iter()
+        .fold(false, |found, byte| found | is(byte))
+}
+
+/// `00` to `99`, one after the other.
+const PAIRS: [u8; 200] = {
+    let mut pairs = [0; 200];
+    let mut at = 0;
+    while at < 100 {
+        pairs[2 * at] = DIGITS[at / 10];
+        pairs[2 * at + 1] = DIGITS[at % 10];
+        at += 1;
+    }
+    pairs
+};
+
 /// The decimal digits of a number, at the end of `digits`.
 fn decimal_digits(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut at = digits.len();
-    loop {
+    while number >= 10 {
+        let pair = 2 * (number % 100) as usize;
+        number /= 100;
+        at -= 2;
+        digits[at] = PAIRS[pair];
+        digits[at + 1] = PAIRS[pair + 1];
+    }
+    if number > 0 || at == digits.len() {
         at -= 1;
         digits[at] = DIGITS[(number % 10) as usize];
-        number /= 10;
-        if number == 0 {
-            return &digits[at..];
-        }
     }
+    &digits[at..]
 }
 
 /// The hexadecimal digits of a number, at the end of `digits`.
@@ -185,7 +211,19 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_the_standard_library_writes_them() {
-        for number in [0, 1, 9, 10, 99, 100, 12345, u64::MAX / 10, u64::MAX] {
+        for number in [
+            0,
+            1,
+            9,
+            10,
+            99,
+            100,
+            101,
+            1_000,
+            12_345,
+            u64::MAX / 10,
+            u64::MAX,
+        ] {
             check(|line| line.decimal(number), &number.to_string());
             check(
                 |line| line.decimal_right(number, 12),
