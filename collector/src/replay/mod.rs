@@ -22,6 +22,7 @@ use std::sync::Arc;
 use memwide_model::{BootId, ContentHash, HostId, Source};
 use memwide_perf_abi::file::PerfFile;
 use memwide_service::CancellationToken;
+use tokio::sync::watch;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::events::machine::Machine;
@@ -99,10 +100,11 @@ impl Import {
         }
     }
 
-    /// Sends it to the decoder at `endpoint` and waits until all of it is committed.
+    /// Sends it to the decoder at `endpoint` and waits until all of it is committed. A decoder that moves is followed: when
+    /// the endpoint changes, the rest goes to the new one.
     pub async fn run(
         self,
-        endpoint: &str,
+        mut endpoint: watch::Receiver<String>,
         progress: impl Fn(ImportProgress) + Send + Sync + 'static,
         stop: CancellationToken,
     ) -> Result<ImportSummary, ImportError> {
@@ -119,12 +121,32 @@ impl Import {
             self.options,
             self.outline,
         ));
+        let told = store.clone();
         let observer: Observer = Arc::new(move |event| {
-            if let UplinkEvent::Acked(acked) = event {
-                progress(ImportProgress { acked, batches });
-            }
+            let waits = match event {
+                UplinkEvent::Disconnected(why) => Some(why),
+                UplinkEvent::Connected | UplinkEvent::Acked(_) => None,
+            };
+            progress(ImportProgress {
+                acked: told.acked(),
+                batches,
+                waits,
+            });
         });
-        let sent = uplink::run(endpoint, store.clone(), symbols, observer, stop).await;
+        let sent = loop {
+            let address = endpoint.borrow_and_update().clone();
+            let sending = uplink::run(
+                &address,
+                store.clone(),
+                symbols.clone(),
+                observer.clone(),
+                stop.clone(),
+            );
+            tokio::select! {
+                sent = sending => break sent,
+                Ok(()) = endpoint.changed() => {}
+            }
+        };
         sent.map_err(|source| ImportError::Uplink {
             path: self.path,
             source,

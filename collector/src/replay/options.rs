@@ -53,10 +53,12 @@ pub struct ImportSummary {
 }
 
 /// How far an import is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportProgress {
     /// Batches committed.
     pub acked: u64,
     /// Batches in all.
     pub batches: u64,
+    /// Why nothing can be sent at the moment; it is tried again.
+    pub waits: Option<String>,
 }

@@ -8,6 +8,7 @@ use memwide_collector::{Import, ImportError, ImportOptions};
 use memwide_perf_abi::file::{EventSpec, Features, FileWriter};
 use memwide_perf_abi::{Attr, SampleFields, SampleLayout, encode, misc, sample};
 use memwide_service::CancellationToken;
+use tokio::sync::watch;
 
 use crate::decoder::{Manners, Running};
 
@@ -60,7 +61,7 @@ async fn import(
     let import = Import::open(path, options).unwrap();
     let outcome = import
         .run(
-            endpoint,
+            watch::channel(endpoint.to_owned()).1,
             move |progress| *told.lock().unwrap() = progress.acked,
             stop,
         )
@@ -107,6 +108,27 @@ async fn twice_the_same_changes_nothing_and_another_host_doubles() {
     let got = decoder.got();
     assert!(got.hellos.iter().all(|hello| hello.kind == "import"));
     assert_eq!(got.repeated, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decoder_that_moves_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 20_000);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let (address, addresses) = watch::channel(closed);
+    let decoder = Running::start(Manners::default()).await;
+    let moved = decoder.endpoint.clone();
+    let import = Import::open(&path, ImportOptions::default()).unwrap();
+    let told = move |progress: memwide_collector::ImportProgress| {
+        if progress.waits.is_some() {
+            address.send_replace(moved.clone());
+        }
+    };
+    let done = import.run(addresses, told, CancellationToken::new());
+    let summary = done.await.unwrap();
+    assert_eq!((produced(&decoder), summary.batches_known), (20_000, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,13 +7,21 @@ use crate::failure::Failure;
 use crate::output::grouped;
 use anyhow::Context as _;
 use memwide_collector::{Import, ImportError, ImportOptions, ImportProgress, ImportSummary};
+use memwide_service::CancellationToken;
 use memwide_service::clock;
 use memwide_service::run::stop_on_signal;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+
+/// Pause between two questions where the decoder is, while it cannot be reached.
+const ASK_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
-    let client = Client::new(&args.server.server);
+    let client = Arc::new(Client::new(&args.server.server));
     let endpoint = ingest_endpoint(&client, &args.server.server)?;
     let at_wall_ns = args.at.as_deref().map(parse_time).transpose()?;
     let options = ImportOptions {
@@ -29,9 +37,15 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
         .build()?;
     for file in &args.files {
         let import = Import::open(file, options.clone()).map_err(failure)?;
+        let lost = Arc::new(Notify::new());
+        let (address, addresses) = watch::channel(endpoint.clone());
         let summary = runtime.block_on(async {
             let stop = stop_on_signal().context("cannot watch for signals")?;
-            Ok::<_, anyhow::Error>(import.run(&endpoint, progress(file), stop).await)
+            let following = stop.child_token();
+            let _ended = following.clone().drop_guard();
+            let (client, server) = (client.clone(), args.server.server.clone());
+            tokio::spawn(follow(client, server, address, lost.clone(), following));
+            Ok::<_, anyhow::Error>(import.run(addresses, progress(file, lost), stop).await)
         })?;
         clear_progress();
         report(file, &summary.map_err(failure)?)?;
@@ -49,6 +63,37 @@ fn ingest_endpoint(client: &Client, server: &str) -> Result<String, Failure> {
     }
 }
 
+/// Each time the decoder is lost, asks the query service where it is now, until that is somewhere else or the import has
+/// found it again by itself.
+async fn follow(
+    client: Arc<Client>,
+    server: String,
+    address: watch::Sender<String>,
+    lost: Arc<Notify>,
+    stop: CancellationToken,
+) {
+    let asking = async {
+        loop {
+            lost.notified().await;
+            tokio::time::sleep(ASK_EVERY).await;
+            let (client, server) = (client.clone(), server.clone());
+            let asked = tokio::task::spawn_blocking(move || ingest_endpoint(&client, &server));
+            // While the service is away too, the next loss asks again.
+            if let Ok(Ok(now)) = asked.await {
+                address.send_if_modified(|known| {
+                    let moved = *known != now;
+                    *known = now;
+                    moved
+                });
+            }
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = asking => {}
+    }
+}
+
 fn parse_time(text: &str) -> Result<u64, Failure> {
     let range = memwide_query::ask::Range::parse("", text, clock::unix_ns());
     range.map(|range| range.until_ns).map_err(Failure::usage)
@@ -62,12 +107,29 @@ fn failure(error: ImportError) -> Failure {
     }
 }
 
-/// A line that is overwritten, on a terminal only.
-fn progress(file: &Path) -> impl Fn(ImportProgress) + Send + Sync + 'static {
+/// On a terminal a line that is overwritten; everywhere a line when the pipeline is lost and one when it is there again.
+fn progress(file: &Path, lost: Arc<Notify>) -> impl Fn(ImportProgress) + Send + Sync + 'static {
     let name = file.display().to_string();
     let shown = std::io::stderr().is_terminal();
+    let waiting = AtomicBool::new(false);
     move |progress| {
-        if shown {
+        let waits = progress.waits.is_some();
+        if waits {
+            lost.notify_one();
+        }
+        if waits != waiting.swap(waits, Ordering::Relaxed) {
+            clear_progress();
+            let line = match progress.waits {
+                Some(why) => format!(
+                    "memwide: {name}: {why}; waiting for it ({} of {} batches are committed; after ctrl-c the same \
+                     import goes on from there)\n",
+                    progress.acked, progress.batches
+                ),
+                None => format!("memwide: {name}: going on\n"),
+            };
+            drop(std::io::stderr().write_all(line.as_bytes()));
+        }
+        if shown && !waits {
             let line = format!(
                 "\r{name}: {} of {} batches committed",
                 progress.acked, progress.batches
