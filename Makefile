@@ -39,6 +39,7 @@ lint:
 
 bench:
 	@ls */benches/*.rs >/dev/null 2>&1 || { echo 'make bench: this tree has no benchmarks yet' >&2; exit 1; }
+	cargo build --locked --release -p memwide
 	cargo bench --locked --workspace --benches
 
 faults:

@@ -6,6 +6,7 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+pub mod generated;
 mod pipeline;
 mod processes;
 mod wait;

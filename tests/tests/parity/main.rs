@@ -8,7 +8,6 @@
 )]
 
 mod collection;
-mod generated;
 mod perf;
 mod recorded;
 mod report;

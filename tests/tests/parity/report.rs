@@ -2,6 +2,7 @@
 
 use crate::collection::folder;
 use crate::perf::{self, NO_SYMBOLS, memwide};
+use memwide_tests::generated::{self, Generated};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -156,6 +157,6 @@ fn rows_of_a_generated_file_are_those_of_perf_report() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("generated.data");
-    crate::generated::write(&file, 20_000);
+    generated::write(&file, &Generated::of_this_program(20_000));
     check(&file, &[], &[]);
 }

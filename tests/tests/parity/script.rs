@@ -3,6 +3,7 @@
 use crate::collection::{folder, readable_by_perf};
 use crate::perf::{self, NO_SYMBOLS, difference, memwide};
 use memwide_perf_abi::{PerfFile, sample};
+use memwide_tests::generated::{self, Generated};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -128,6 +129,6 @@ fn samples_of_a_generated_file_are_those_of_perf_script() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("generated.data");
-    crate::generated::write(&file, 5_000);
+    generated::write(&file, &Generated::of_this_program(5_000));
     assert_eq!(first_difference(&file), None);
 }

@@ -1,4 +1,5 @@
-//! A memory profile of this test's own binary and of the running kernel: real symbols, made-up accesses.
+//! A memory profile of a program and of the running kernel: real symbols, made-up accesses. For tests and benches that run
+//! perf on the same file.
 
 use memwide_objects::{Flags, Limits, Segment, SymbolTable, Symbols};
 use memwide_perf_abi::file::{EventSpec, Features, feature};
@@ -7,11 +8,13 @@ use memwide_perf_abi::{
     SampleLayout, Weight, attr_kind, encode, misc, sample,
 };
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-const PIDS: u32 = 4;
 const BASE: u64 = 0x5555_0000_0000;
 const ANON: u64 = 0x7f00_0000_0000;
+/// Markers in callchains: `PERF_CONTEXT_KERNEL` and `PERF_CONTEXT_USER`.
+const KERNEL_FOLLOWS: u64 = -128_i64 as u64;
+const USER_FOLLOWS: u64 = -512_i64 as u64;
 /// Samples of a round; times of the CPUs overlap within it.
 const ROUND: u64 = 1_000;
 
@@ -48,9 +51,19 @@ impl Random {
     fn pick(&mut self, from: &[u64]) -> u64 {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
+
+    /// The first ones more often: the n-th has about 1/n^1.3 of the picks.
+    fn pick_skewed(&mut self, from: &[u64]) -> u64 {
+        let even = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        let last = from.len() as f64;
+        // The inverse of the integral of x^-1.3 from 1 to `last`.
+        let rank = (1.0 - even * (1.0 - last.powf(-0.3))).powf(-1.0 / 0.3);
+        from[(rank as usize - 1).min(from.len() - 1)]
+    }
 }
 
-fn events() -> [EventSpec; 2] {
+fn events(frames: usize) -> [EventSpec; 2] {
+    let callchain = if frames > 0 { sample::CALLCHAIN } else { 0 };
     let common = sample::IDENTIFIER
         | sample::IP
         | sample::TID
@@ -58,7 +71,8 @@ fn events() -> [EventSpec; 2] {
         | sample::ADDR
         | sample::CPU
         | sample::PERIOD
-        | sample::DATA_SRC;
+        | sample::DATA_SRC
+        | callchain;
     let event = |config, more, name: &str, id| EventSpec {
         attr: Attr {
             kind: attr_kind::RAW,
@@ -80,6 +94,37 @@ fn events() -> [EventSpec; 2] {
     ]
 }
 
+/// What to write.
+#[derive(Debug, Clone)]
+pub struct Generated {
+    /// Samples.
+    pub samples: u64,
+    /// The program whose symbols they fall on.
+    pub program: PathBuf,
+    /// Processes that run it.
+    pub processes: u32,
+    /// Most functions and most variables.
+    pub symbols: usize,
+    /// Callers of each sample, made of the same functions; 0 = samples have no callchain.
+    pub frames: usize,
+    /// The n-th function gets about 1/n^1.3 of the samples; else all get the same.
+    pub skewed: bool,
+}
+
+impl Generated {
+    /// A small file of the running program.
+    pub fn of_this_program(samples: u64) -> Self {
+        Self {
+            samples,
+            program: std::env::current_exe().unwrap(),
+            processes: 4,
+            symbols: 3_000,
+            frames: 0,
+            skewed: false,
+        }
+    }
+}
+
 /// Code and data addresses that samples fall on.
 struct Places {
     program: String,
@@ -92,10 +137,10 @@ struct Places {
 }
 
 impl Places {
-    fn here() -> Self {
-        let program = std::env::current_exe().unwrap();
+    fn of(wanted: &Generated) -> Self {
+        let program = &wanted.program;
         let table =
-            SymbolTable::from_elf(&std::fs::read(&program).unwrap(), &Limits::default()).unwrap();
+            SymbolTable::from_elf(&std::fs::read(program).unwrap(), &Limits::default()).unwrap();
         let segments = table.segments().as_slice().to_vec();
         let starts = |symbols: &Symbols| {
             let in_file = |at: &u64| {
@@ -112,7 +157,7 @@ impl Places {
             let starts = sized.map(|symbol| symbol.start).filter(in_file);
             starts
                 .step_by(3)
-                .take(3_000)
+                .take(wanted.symbols)
                 .map(|start| BASE + start)
                 .collect::<Vec<u64>>()
         };
@@ -145,21 +190,32 @@ impl Places {
     }
 }
 
-/// Writes a file with so many samples.
-pub(crate) fn write(to: &Path, samples: u64) {
-    let events = events();
+/// Writes a file.
+pub fn write(to: &Path, wanted: &Generated) {
+    let events = events(wanted.frames);
     let layouts = events
         .each_ref()
         .map(|event| SampleLayout::new(&event.attr).unwrap());
-    let places = Places::here();
+    let places = Places::of(wanted);
     let mut writer = FileWriter::new(File::create(to).unwrap(), &events).unwrap();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut batch = side_band(&places, &layouts[0]);
-    for at in 0..samples {
+    let mut batch = side_band(&places, wanted.processes, &layouts[0]);
+    let mut chain = Vec::new();
+    for at in 0..wanted.samples {
         let event = usize::from(random.below(3) == 0);
-        let (mode, fields) = one(&places, &mut random, at);
+        let (mode, fields) = one(&places, wanted, &mut random, at);
+        if wanted.frames > 0 {
+            callers(
+                &places,
+                wanted.frames,
+                &mut random,
+                (mode, fields.ip),
+                &mut chain,
+            );
+        }
         let fields = SampleFields {
             id: events[event].ids[0],
+            callchain: &chain,
             ..fields
         };
         encode::sample(&mut batch, &fields, mode, &layouts[event]).unwrap();
@@ -178,12 +234,18 @@ pub(crate) fn write(to: &Path, samples: u64) {
 }
 
 /// One sample: who, where, what.
-fn one(places: &Places, random: &mut Random, at: u64) -> (u16, SampleFields<'static>) {
-    let pid = 100 + u32::try_from(random.below(PIDS.into())).unwrap();
+fn one(
+    places: &Places,
+    wanted: &Generated,
+    random: &mut Random,
+    at: u64,
+) -> (u16, SampleFields<'static>) {
+    let pid = 100 + u32::try_from(random.below(wanted.processes.into())).unwrap();
     let kernel = !places.kernel.is_empty() && random.below(4) == 0;
     let ip = match (kernel, random.below(20)) {
         (true, _) => random.pick(&places.kernel) + random.below(8),
         (false, 0) => 0x1000 + random.below(4), // where nothing is mapped
+        (false, _) if wanted.skewed => random.pick_skewed(&places.functions) + random.below(8),
         (false, _) => random.pick(&places.functions) + random.below(8),
     };
     let addr = match random.below(4) {
@@ -213,7 +275,28 @@ fn one(places: &Places, random: &mut Random, at: u64) -> (u16, SampleFields<'sta
     (if kernel { misc::KERNEL } else { misc::USER }, fields)
 }
 
-fn side_band(places: &Places, layout: &SampleLayout) -> Vec<u8> {
+/// A chain as the kernel writes it: markers, the place itself, its callers. Chains are few for each function, as they are in
+/// programs.
+fn callers(
+    places: &Places,
+    frames: usize,
+    random: &mut Random,
+    (mode, ip): (u16, u64),
+    chain: &mut Vec<u64>,
+) {
+    chain.clear();
+    let mut ways = Random((ip >> 3 | 1) ^ (random.below(4) << 40));
+    if mode == misc::KERNEL {
+        chain.extend([KERNEL_FOLLOWS, ip, USER_FOLLOWS]);
+    } else {
+        chain.extend([USER_FOLLOWS, ip]);
+    }
+    while chain.len() < frames + 1 {
+        chain.push(ways.pick(&places.functions) + 1);
+    }
+}
+
+fn side_band(places: &Places, processes: u32, layout: &SampleLayout) -> Vec<u8> {
     let mut batch = Vec::new();
     let mut put = |mode, record: &Record<'_>| {
         let id = SampleId {
@@ -238,7 +321,7 @@ fn side_band(places: &Places, layout: &SampleLayout) -> Vec<u8> {
         };
         put(misc::KERNEL, &Record::Mmap(kernel));
     }
-    for pid in 100..100 + PIDS {
+    for pid in 100..100 + processes {
         let comm = format!("worker{}", pid % 3);
         let comm = Comm {
             pid,
