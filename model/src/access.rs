@@ -131,6 +131,67 @@ coded! {
 }
 
 coded! {
+    /// Which part of the memory system answered (`mem_region`, Intel from Diamond Rapids on).
+    MemRegion {
+        /// The source does not say.
+        Unknown = 0, "unknown";
+        /// A number without a name.
+        Reserved = 1, "reserved";
+        /// Shared cache of the own caching agent.
+        LocalShared = 2, "local-shared-cache";
+        /// Other cache of the own caching agent.
+        LocalCache = 3, "local-cache";
+        /// I/O agent of another caching agent.
+        OtherIo = 4, "other-io";
+        /// Shared cache of another caching agent.
+        OtherShared = 5, "other-shared-cache";
+        /// Other cache of another caching agent.
+        OtherCache = 6, "other-cache";
+        /// Memory-mapped I/O.
+        Mmio = 7, "mmio";
+        /// Memory region 0.
+        Mem0 = 8, "mem0";
+        /// Memory region 1.
+        Mem1 = 9, "mem1";
+        /// Memory region 2.
+        Mem2 = 10, "mem2";
+        /// Memory region 3.
+        Mem3 = 11, "mem3";
+        /// Memory region 4.
+        Mem4 = 12, "mem4";
+        /// Memory region 5.
+        Mem5 = 13, "mem5";
+        /// Memory region 6.
+        Mem6 = 14, "mem6";
+        /// Memory region 7.
+        Mem7 = 15, "mem7";
+    }
+}
+
+coded! {
+    /// Why a row is to be taken with a grain of salt; the first that applies. The raw word is kept.
+    Suspect {
+        /// Nothing is known against it.
+        None = 0, "none";
+        /// Bits are set that this build has no name for.
+        UnnamedBits = 1, "unnamed-bits";
+        /// It says hit and miss at once.
+        HitAndMiss = 2, "hit-and-miss";
+        /// The number says cache, the old mask says memory (Intel up to Broadwell, code 0x0b): shared data of remote
+        /// memory, filed under the number's level.
+        LevelsDisagree = 3, "levels-disagree";
+        /// Memory-mapped I/O that the kernel files under RAM (`mem_region`).
+        MmioAsRam = 4, "mmio-as-ram";
+        /// A published erratum of the CPU concerns the event, see [`errata`](fn@crate::errata).
+        Erratum = 5, "erratum";
+        /// The weight stands at its 16-bit limit: the true latency is larger.
+        Saturated = 6, "saturated";
+        /// The instruction pointer is the interrupt's, not the sampled operation's (IBS `RIP invalid`).
+        RipInvalid = 7, "rip-invalid";
+    }
+}
+
+coded! {
     /// Near or far. Used for `hw_locality`, `page_locality` and `locality`.
     Locality {
         /// Nothing says.

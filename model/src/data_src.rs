@@ -1,9 +1,11 @@
 //! `perf_mem_data_src`, bit by bit.
 //!
 //! ```text
-//! bit   0     5         19      24    26      33         37        38        40     43      46
-//!      | op 5 | lvl 14 | snoop 5 | lock 2 | dtlb 7 | lvl_num 4 | remote 1 | snoopx 2 | blk 3 | hops 3 | rest 18 |
+//! bit   0     5         19      24    26      33         37        38        40     43      46         51
+//!      | op 5 | lvl 14 | snoop 5 | lock 2 | dtlb 7 | lvl_num 4 | remote 1 | snoopx 2 | blk 3 | hops 3 | region 5 | rest 13 |
 //! ```
+//!
+//! As `include/uapi/linux/perf_event.h` has it since `mem_region` came with Diamond Rapids (2026).
 
 /// The raw word; every field stays a mask, bits without a name are kept in [`DataSrc::rest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -40,7 +42,22 @@ fields! {
     snoopx, with_snoopx = 38, 2, "More answers of other caches, see [`snoopx`](mod@snoopx).";
     blk, with_blk = 40, 3, "Why the access was blocked, see [`blk`](mod@blk).";
     hops, with_hops = 43, 3, "Distance, a number: 0 not given, 1 = `HOPS_0` = same node, see [`hops`](mod@hops).";
-    rest, with_rest = 46, 18, "Bits without a name yet.";
+    region, with_region = 46, 5, "Region of cache or memory, a number: see [`region`](mod@region).";
+    rest, with_rest = 51, 13, "Bits without a name yet.";
+}
+
+impl DataSrc {
+    /// The bits that say something this build has no name for: the rest, and numbers of hops and regions not given out yet.
+    pub const fn unnamed(self) -> u64 {
+        let mut bits = self.rest() << 51;
+        if self.hops() > hops::HOPS_3 {
+            bits |= self.hops() << 43;
+        }
+        if self.region() > region::MEM7 {
+            bits |= self.region() << 46;
+        }
+        bits
+    }
 }
 
 macro_rules! values {
@@ -164,6 +181,22 @@ values! {
     }
 }
 
+values! {
+    /// Values of [`DataSrc::region`]: Intel's off-module response (Diamond Rapids, Nova Lake). CA = caching agent.
+    region {
+        NA = 0, "Not given.";
+        RESERVED = 1, "Reserved.";
+        L_SHARE = 2, "Shared cache of the own caching agent.";
+        L_NON_SHARE = 3, "Other cache of the own caching agent.";
+        O_IO = 4, "I/O agent of another caching agent.";
+        O_SHARE = 5, "Shared cache of another caching agent.";
+        O_NON_SHARE = 6, "Other cache of another caching agent.";
+        MMIO = 7, "Memory-mapped I/O.";
+        MEM0 = 8, "Memory region 0; which memory that is, firmware decides.";
+        MEM7 = 15, "Memory region 7, the last.";
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,10 +215,11 @@ mod tests {
             all.snoopx(),
             all.blk(),
             all.hops(),
+            all.region(),
             all.rest(),
         ]
         .map(u64::count_ones);
-        assert_eq!(widths, [5, 14, 5, 2, 7, 4, 1, 2, 3, 3, 18]);
+        assert_eq!(widths, [5, 14, 5, 2, 7, 4, 1, 2, 3, 3, 5, 13]);
         assert_eq!(widths.iter().sum::<u32>(), 64);
     }
 
@@ -194,7 +228,19 @@ mod tests {
         let word = DataSrc(u64::MAX).with_lvl_num(0).with_hops(2);
         assert_eq!((word.lvl_num(), word.hops()), (0, 2));
         assert_eq!((word.dtlb(), word.remote(), word.blk()), (0x7f, 1, 7));
-        assert_eq!(word.rest(), (1 << 18) - 1);
+        assert_eq!((word.region(), word.rest()), (0x1f, (1 << 13) - 1));
+    }
+
+    #[test]
+    fn only_what_has_no_name_is_unnamed() {
+        let named = DataSrc((1 << 43) - 1)
+            .with_hops(hops::HOPS_3)
+            .with_region(region::MEM7);
+        assert_eq!(named.unnamed(), 0);
+        assert_eq!(named.with_rest(5).unnamed(), 5 << 51);
+        assert_eq!(named.with_hops(5).unnamed(), 5 << 43);
+        assert_eq!(named.with_region(16).unnamed(), 16 << 46);
+        assert_eq!(DataSrc(u64::MAX).unnamed(), u64::MAX << 43);
     }
 
     #[test]

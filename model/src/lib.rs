@@ -7,21 +7,26 @@ mod access;
 mod build_id;
 mod classify;
 mod code;
+mod cpu;
 pub mod data_src;
+mod errata;
 mod hash;
 mod id;
 mod ledger;
 mod moments;
 pub mod perf_text;
+mod pmu;
 
 pub use access::{
-    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Region, Snoop,
-    Tier, Tlb,
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Region,
+    Snoop, Suspect, Tier, Tlb,
 };
 pub use build_id::BuildId;
-pub use classify::{Classified, Pmu, classify};
+pub use classify::{Classified, classify};
 pub use code::UnknownCode;
+pub use cpu::Cpu;
 pub use data_src::DataSrc;
+pub use errata::{Erratum, errata};
 pub use hash::ContentHash;
 pub use id::{
     BootId, DataId, EventId, FunctionId, HostId, LocationId, MappingId, PartitionId, Source,
@@ -29,3 +34,4 @@ pub use id::{
 };
 pub use ledger::Reason;
 pub use moments::Moments;
+pub use pmu::Pmu;

@@ -1,7 +1,9 @@
-//! The words perf 6.1 prints for `data_src`: `--sort mem,snoop,tlb,locked,blocked` and `perf script -F data_src`.
+//! The words perf prints for `data_src`: `--sort mem,snoop,tlb,locked,blocked` and `perf script -F data_src`.
+//!
+//! As perf 6.1 has them; levels that are newer have the names that perf's and the kernel's sources give them since.
 
 use crate::DataSrc;
-use crate::data_src::{blk, lock, lvl, op, tlb};
+use crate::data_src::{blk, lock, lvl, lvl_num, op, tlb};
 
 const LEVELS: [&str; 14] = [
     "N/A",
@@ -90,25 +92,34 @@ pub fn level(word: DataSrc) -> String {
         if more {
             out.push_str(" or ");
         }
-        match word.lvl_num() {
-            crate::data_src::lvl_num::CXL => out.push_str("CXL"),
-            crate::data_src::lvl_num::IO => out.push_str("I/O"),
-            crate::data_src::lvl_num::ANY_CACHE => out.push_str("Any cache"),
-            crate::data_src::lvl_num::LFB => out.push_str("LFB/MAB"),
-            crate::data_src::lvl_num::RAM => out.push_str("RAM"),
-            crate::data_src::lvl_num::PMEM => out.push_str("PMEM"),
-            crate::data_src::lvl_num::NA => out.push_str("N/A"),
-            number => {
-                out.push('L');
-                out.push_str(&number.to_string());
-            }
-        }
+        out.push_str(level_name(word.lvl_num()));
     }
     if out.is_empty() {
         out.push_str("N/A");
     }
     hit_or_miss(&mut out, mask & lvl::HIT != 0, mask & lvl::MISS != 0);
     out
+}
+
+const fn level_name(number: u64) -> &'static str {
+    match number {
+        lvl_num::L1 => "L1",
+        lvl_num::L2 => "L2",
+        lvl_num::L3 => "L3",
+        lvl_num::L4 => "L4",
+        // perf 6.1 has no names for these four and prints L5 to L8.
+        lvl_num::L2_MHB => "L2 MHB",
+        lvl_num::MSC => "Memory-side Cache",
+        lvl_num::L0 => "L0",
+        lvl_num::UNC => "Uncached",
+        lvl_num::CXL => "CXL",
+        lvl_num::IO => "I/O",
+        lvl_num::ANY_CACHE => "Any cache",
+        lvl_num::LFB => "LFB/MAB",
+        lvl_num::RAM => "RAM",
+        lvl_num::PMEM => "PMEM",
+        _ => "N/A",
+    }
 }
 
 /// `None`, `Hit`, `HitM` …: the column of `--sort snoop`.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::data_src::{hops, lvl_num, snoop as snoops, snoopx};
+use crate::data_src::{hops, snoop as snoops, snoopx};
 use std::path::Path;
 
 fn word() -> DataSrc {
