@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 const BASE: u64 = 0x5555_0000_0000;
 const ANON: u64 = 0x7f00_0000_0000;
 /// Markers in callchains: `PERF_CONTEXT_KERNEL` and `PERF_CONTEXT_USER`.
-const KERNEL_FOLLOWS: u64 = -128_i64 as u64;
-const USER_FOLLOWS: u64 = -512_i64 as u64;
+const KERNEL_FOLLOWS: u64 = (-128_i64).cast_unsigned();
+const USER_FOLLOWS: u64 = (-512_i64).cast_unsigned();
 /// Samples of a round; times of the CPUs overlap within it.
 const ROUND: u64 = 1_000;
 
@@ -52,6 +52,11 @@ impl Random {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rank of at least 1, bounded by the length"
+    )]
     /// The first ones more often: the n-th has about 1/n^1.3 of the picks.
     fn pick_skewed(&mut self, from: &[u64]) -> u64 {
         let even = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
