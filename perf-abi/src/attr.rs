@@ -128,7 +128,7 @@ impl Attr {
             sample_max_stack: f.u16(),
             reserved_2: f.u16(),
             aux_sample_size: f.u32(),
-            aux_action: f.u32(),
+            aux_action: f.aux_action(order),
             sig_data: f.u64(),
             config3: f.u64(),
             config4: f.u64(),
@@ -201,12 +201,24 @@ impl Fields<'_> {
         self.0.u32().unwrap_or_default()
     }
 
-    /// Compilers of big-endian machines fill bit fields from the top of the first byte.
+    /// Compilers of big-endian machines fill bit fields from the top of the first byte. The two bits of `precise_ip` then
+    /// stand the other way round.
     fn flags(&mut self, order: Order) -> u64 {
         let bytes = self.0.array::<8>().unwrap_or_default();
+        if order == Order::Little {
+            return u64::from_le_bytes(bytes);
+        }
+        let flags = AttrFlags(u64::from_le_bytes(bytes.map(u8::reverse_bits)));
+        let precise = flags.precise_ip();
+        flags.with_precise_ip((precise >> 1) | (precise << 1)).0
+    }
+
+    /// Bit fields of 32 bits.
+    fn aux_action(&mut self, order: Order) -> u32 {
+        let bytes = self.0.array::<4>().unwrap_or_default();
         match order {
-            Order::Little => u64::from_le_bytes(bytes),
-            Order::Big => u64::from_le_bytes(bytes.map(u8::reverse_bits)),
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_le_bytes(bytes.map(u8::reverse_bits)),
         }
     }
 

@@ -55,6 +55,34 @@ pub enum Order {
     Big,
 }
 
+impl Order {
+    /// The `u16` that starts `at` bytes into `bytes`.
+    #[inline]
+    pub(crate) fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
+        u16_at(bytes, at).map(|word| self.turned(word, u16::swap_bytes))
+    }
+
+    /// The `u32` that starts `at` bytes into `bytes`.
+    #[inline]
+    pub(crate) fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
+        u32_at(bytes, at).map(|word| self.turned(word, u32::swap_bytes))
+    }
+
+    /// The `u64` that starts `at` bytes into `bytes`.
+    #[inline]
+    pub(crate) fn u64_at(self, bytes: &[u8], at: usize) -> Option<u64> {
+        u64_at(bytes, at).map(|word| self.turned(word, u64::swap_bytes))
+    }
+
+    #[inline]
+    fn turned<T>(self, word: T, turn: impl Fn(T) -> T) -> T {
+        match self {
+            Self::Little => word,
+            Self::Big => turn(word),
+        }
+    }
+}
+
 /// Reads a body field by field; a read past the end is [`RecordError::Truncated`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {

@@ -101,7 +101,14 @@ kinds! {
     COMPRESSED2 = 83;
     /// Metadata of a BPF program.
     BPF_METADATA = 84;
+    /// Scheduler statistics of a CPU.
+    SCHEDSTAT_CPU = 85;
+    /// Scheduler statistics of a domain of a CPU.
+    SCHEDSTAT_DOMAIN = 86;
 }
 
 /// First record type that belongs to perf's files, not to the kernel.
 pub const USER_TYPE_START: u32 = 64;
+
+/// First record type of simpleperf's own. Their size has 32 bits: `misc` holds the upper half.
+pub const SIMPLEPERF_TYPE_START: u32 = 32768;

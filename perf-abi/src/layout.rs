@@ -282,6 +282,28 @@ impl SampleLayout {
         Ok(places)
     }
 
+    /// Where a field stands before the first one of varying length.
+    pub(crate) fn fixed_place(&self, slot: usize) -> Option<usize> {
+        self.fixed.get(slot)
+    }
+
+    /// Where the raw data of the sample in `body` stands, whose own length is not looked at.
+    pub(crate) fn raw_place(&self, body: &[u8]) -> Option<usize> {
+        if !self.has(sample::RAW) {
+            return None;
+        }
+        let mut cursor = Cursor::new(body);
+        cursor.bytes(self.fixed_len).ok()?;
+        if self.has(sample::READ) && self.fixed.get(slot::READ).is_none() {
+            self.skip_read(&mut cursor).ok()?;
+        }
+        if self.has(sample::CALLCHAIN) {
+            let count = cursor.u64().ok()?;
+            cursor.entries("callchain", count, 8).ok()?;
+        }
+        Some(cursor.at())
+    }
+
     fn skip_read(&self, cursor: &mut Cursor<'_>) -> Result<(), RecordError> {
         if self.read_format & read_format::GROUP == 0 {
             cursor.bytes(8 * self.read_words_before())?;

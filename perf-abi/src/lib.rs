@@ -53,7 +53,8 @@
 //! ```
 //!
 //! Every length is checked before it is used, and none of them reaches an allocation unchecked: input
-//! is hostile until parsed. Files of big-endian machines are refused by name.
+//! is hostile until parsed. Records of big-endian machines are turned round as they are read: whoever gets them sees
+//! little-endian ones.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
@@ -72,6 +73,7 @@ mod ring;
 mod sample_id;
 mod sample_type;
 mod sample_view;
+mod swap;
 
 pub use attr::{ATTR_SIZE_KNOWN, ATTR_SIZE_VER0, Attr, AttrError, attr_kind};
 pub use attr_flags::AttrFlags;
@@ -81,9 +83,9 @@ pub use file::{FileError, FileRecord, FileWriter, PerfFile};
 pub use header::{CpuMode, HEADER_LEN, RawRecord, RecordError, Records, misc};
 pub use layout::{LayoutError, SampleLayout};
 pub use record::{
-    Aux, AuxOutputHwId, BpfEvent, BuildId, Cgroup, Comm, FileId, ItraceStart, Ksymbol, Lost,
-    LostSamples, Mmap, Mmap2, Namespace, Namespaces, Read, Record, Switch, SwitchCpuWide, Task,
-    TextPoke, Throttle,
+    Aux, AuxOutputHwId, BpfEvent, BuildId, CallchainDeferred, Cgroup, Comm, FileId, ItraceStart,
+    Ksymbol, Lost, LostSamples, Mmap, Mmap2, Namespace, Namespaces, Read, Record, Switch,
+    SwitchCpuWide, Task, TextPoke, Throttle,
 };
 pub use ring::RingRecords;
 pub use sample_id::{IdPosition, SampleId, TrailerLayout};

@@ -74,6 +74,11 @@ impl TrailerLayout {
         (from_end != 0 && at >= HEADER_LEN).then_some(at)
     }
 
+    /// Bytes of `record` at which pairs of 32-bit numbers start.
+    pub(crate) fn pairs(self, record: &RawRecord<'_>) -> [Option<usize>; 2] {
+        [TID, CPU].map(|field| Self::at(record, *self.from_end.get(field)?))
+    }
+
     pub(crate) fn time_of(self, record: &RawRecord<'_>) -> Option<u64> {
         u64_at(record.bytes(), Self::at(record, self.from_end[TIME])?)
     }

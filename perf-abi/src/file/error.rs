@@ -21,12 +21,6 @@ pub enum FileError {
         start: Vec<u8>,
     },
 
-    /// Recorded on a big-endian machine.
-    #[error(
-        "the file is from a big-endian machine; records of those are not read, use perf on such a machine"
-    )]
-    BigEndian,
-
     /// The file ends inside its header.
     #[error("the file has {have} bytes, its header needs {need}; record it again")]
     HeaderCut {

@@ -68,6 +68,14 @@ impl EventTable {
         self.events.get(index)
     }
 
+    /// Bytes of the sample id that ends records other than samples, as the first event has it.
+    pub(crate) fn sample_id_len(&self) -> usize {
+        let first = self.events.first();
+        first
+            .and_then(|event| event.layout.as_ref().ok())
+            .map_or(0, |layout| layout.trailer().len())
+    }
+
     /// The event with an id.
     #[inline]
     pub fn index_of_id(&self, id: u64) -> Option<usize> {

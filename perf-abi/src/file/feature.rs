@@ -46,4 +46,7 @@ features! {
     CLOCK_DATA = 29, "Wall clock beside the events' clock.";
     HYBRID_TOPOLOGY = 30, "CPUs of each core PMU.";
     PMU_CAPS = 31, "Capabilities of PMUs.";
+    CPU_DOMAIN_INFO = 32, "Scheduler domains of the CPUs.";
+    E_MACHINE = 33, "ELF machine and flags of the recorded programs.";
+    CLN_SIZE = 34, "Bytes of a cache line.";
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::build_ids::{self, BuildIdEntry};
 use super::event_desc::{self, EventDesc};
 use super::feature;
+use super::machine::{self, CpuDomains, PmuCaps};
 use super::topology::{self, CacheLevel, CpuTopology, MemoryTopology, NumaNode};
 use super::tracing::TracingData;
 use crate::bytes::{Cursor, Order, Put, until_nul};
@@ -263,10 +264,28 @@ impl Features {
 
     /// Capabilities of the cpu PMU: name and value.
     pub fn cpu_pmu_caps(&self) -> Option<Vec<(String, String)>> {
-        let mut cursor = self.cursor(feature::CPU_PMU_CAPS)?;
-        counted(&mut cursor, 8, |cursor| {
-            Some((string(cursor)?, string(cursor)?))
-        })
+        machine::caps(&mut self.cursor(feature::CPU_PMU_CAPS)?)
+    }
+
+    /// Capabilities of PMUs.
+    pub fn pmu_caps(&self) -> Option<Vec<PmuCaps>> {
+        machine::pmu_caps(self.cursor(feature::PMU_CAPS)?)
+    }
+
+    /// Scheduler domains of each CPU.
+    pub fn cpu_domains(&self) -> Option<Vec<CpuDomains>> {
+        machine::cpu_domains(self.cursor(feature::CPU_DOMAIN_INFO)?)
+    }
+
+    /// ELF machine and flags of the recorded programs.
+    pub fn elf_machine(&self) -> Option<(u32, u32)> {
+        let mut cursor = self.cursor(feature::E_MACHINE)?;
+        Some((cursor.u32().ok()?, cursor.u32().ok()?))
+    }
+
+    /// Bytes of a cache line.
+    pub fn cache_line_bytes(&self) -> Option<u32> {
+        self.cursor(feature::CLN_SIZE)?.u32().ok()
     }
 
     /// Times of the first and last sample.

@@ -21,6 +21,9 @@ const LEN_WITHOUT_FEATURES: u64 = 72;
 /// Bytes of the header in pipe mode.
 pub(crate) const PIPE_HEADER_LEN: u64 = 16;
 
+/// Bit of the first word of features that stands for the host name.
+const HOSTNAME_BIT: u64 = 1 << super::feature::HOSTNAME;
+
 /// A piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Section {
@@ -77,6 +80,7 @@ impl FileHeader {
             Some(magic) if *magic == MAGIC => (Order::Little, false),
             Some(magic) if *magic == MAGIC_V1 => (Order::Little, true),
             Some(magic) if *magic == reversed(MAGIC) => (Order::Big, false),
+            Some(magic) if *magic == reversed(MAGIC_V1) => (Order::Big, true),
             _ => {
                 return Err(FileError::NotPerfData {
                     start: bytes.iter().take(8).copied().collect(),
@@ -115,6 +119,14 @@ impl FileHeader {
         if size == FILE_HEADER_LEN {
             for word in &mut header.features {
                 *word = cursor.u64().map_err(|_| cut(size))?;
+            }
+            // The bits are an array of `long`s. A 32-bit big-endian machine's stand in halves: every file since 2011 has a
+            // host name, so where its bit is tells which.
+            if order == Order::Big && header.features[0] & HOSTNAME_BIT == 0 {
+                let halves = header.features.map(|word| word.rotate_left(32));
+                if halves[0] & HOSTNAME_BIT != 0 {
+                    header.features = halves;
+                }
             }
         }
         Ok(header)

@@ -1,6 +1,8 @@
 //! perf.data files: header, features, events, records.
 
+mod auxtrace;
 mod build_ids;
+mod cut;
 mod error;
 mod event_desc;
 mod events;
@@ -8,6 +10,7 @@ pub mod feature;
 mod features;
 mod header;
 mod inflate;
+mod machine;
 mod names;
 mod pipe;
 mod reader;
@@ -21,19 +24,23 @@ mod tracing_format;
 mod user;
 mod writer;
 
+pub use auxtrace::{AuxData, AuxPiece};
 pub use build_ids::BuildIdEntry;
+pub use cut::{Cut, CutPart};
 pub use error::FileError;
 pub use event_desc::EventDesc;
 pub use events::{Event, EventTable};
 pub use features::{ClockData, Compression, Features, GroupDesc, SampleTime};
 pub use header::FileHeader;
+pub use machine::{CpuDomain, CpuDomains, PmuCaps};
 pub use names::event_name;
 pub use reader::PerfFile;
 pub use reads::ReadPeriods;
-pub use records::{Cut, FileRecord, FileRecords};
+pub use records::{FileRecord, FileRecords};
 pub use sorted::{QUEUE_BYTES, SortedRecords};
 pub use topology::{CacheLevel, CpuPlace, CpuTopology, MemoryNode, MemoryTopology, NumaNode};
 pub use tracing::{TracingData, TracingFiles};
 pub use tracing_format::{Field, Tracepoint};
-pub use user::{EventUpdate, IdIndexEntry, TimeConv, UserRecord};
+pub(crate) use user::BPF_NAME_LEN;
+pub use user::{AuxtraceError, BpfMetadata, EventUpdate, IdIndexEntry, TimeConv, UserRecord};
 pub use writer::{EventSpec, FileWriter};

@@ -3,12 +3,11 @@
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
-use super::header::PIPE_HEADER_LEN;
 use super::reader::read_at;
-use super::records::Extent;
+use super::records::{Span, TRACING_DATA_LEN};
 use super::{EventTable, Features, FileError, FileRecords, UserRecord, feature};
 use crate::Attr;
-use crate::bytes::Order;
+use crate::bytes::len64;
 
 /// Most events taken, as in a file's header.
 const MAX_EVENTS: usize = 1 << 16;
@@ -25,20 +24,17 @@ pub(super) struct Found {
 
 /// Passes over the whole file once. A malformed record ends the pass: reading the records will
 /// report it.
-pub(super) fn scan<R: Read + Seek>(reader: &mut R) -> Result<Found, FileError> {
+pub(super) fn scan<R: Read + Seek>(reader: &mut R, span: Span) -> Result<Found, FileError> {
     let mut found = Found {
         attrs: Vec::new(),
         names: Vec::new(),
-        features: Features::new(Order::Little),
+        features: Features::new(span.order),
     };
     let mut tracing = None;
     let events = Arc::new(EventTable::default());
-    let mut records = FileRecords::new(reader, PIPE_HEADER_LEN, Extent::Pipe, events)?
-        .without_opening_compressed();
+    let mut records = FileRecords::new(reader, span, events)?.without_opening_compressed();
     while let Ok(Some(item)) = records.next() {
-        let after = item
-            .offset
-            .saturating_add(crate::bytes::len64(item.record.size()));
+        let after = |len| item.offset.saturating_add(len64(len));
         match UserRecord::parse(item.record) {
             Some(UserRecord::HeaderAttr { attr, ids }) if found.attrs.len() < MAX_EVENTS => {
                 found.attrs.push((attr, ids.iter().collect()));
@@ -50,7 +46,14 @@ pub(super) fn scan<R: Read + Seek>(reader: &mut R) -> Result<Found, FileError> {
                 }
             }
             Some(UserRecord::TracingData { size }) if u64::from(size) <= MAX_TRACING => {
-                tracing.get_or_insert((after, u64::from(size)));
+                // Behind the record, or in it: then the record is as long.
+                let inside = item.record.size() > TRACING_DATA_LEN.next_multiple_of(8);
+                let from = if inside {
+                    TRACING_DATA_LEN
+                } else {
+                    item.record.size()
+                };
+                tracing.get_or_insert((after(from), u64::from(size)));
             }
             Some(UserRecord::EventUpdate(update)) => {
                 let named = found

@@ -4,13 +4,13 @@ use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use super::header::{FILE_HEADER_LEN, FileHeader, PIPE_HEADER_LEN, Section};
-use super::records::Extent;
+use super::records::{Extent, Span};
 use super::{
-    Event, EventTable, Features, FileError, FileRecords, SortedRecords, TracingData, event_name,
-    pipe,
+    Cut, CutPart, Event, EventTable, Features, FileError, FileRecords, SortedRecords, TracingData,
+    event_name, pipe,
 };
 use crate::bytes::{Cursor, Order, len64};
-use crate::{ATTR_SIZE_VER0, Attr, attr_kind};
+use crate::{ATTR_SIZE_VER0, Attr, attr_kind, swap};
 
 /// Most events a file may have. perf itself runs out of file descriptors far earlier.
 const MAX_EVENTS: u64 = 1 << 16;
@@ -33,6 +33,7 @@ pub struct PerfFile<R> {
     features: Features,
     tracing: Option<Arc<TracingData>>,
     events: Arc<EventTable>,
+    feature_cut: Option<Cut>,
 }
 
 impl<R: Read + Seek> PerfFile<R> {
@@ -41,9 +42,6 @@ impl<R: Read + Seek> PerfFile<R> {
         let len = reader.seek(SeekFrom::End(0))?;
         let head = read_at(&mut reader, 0, FILE_HEADER_LEN.min(len))?;
         let header = FileHeader::parse(&head, len)?;
-        if header.order == Order::Big {
-            return Err(FileError::BigEndian);
-        }
         let mut file = Self {
             reader,
             len,
@@ -51,9 +49,11 @@ impl<R: Read + Seek> PerfFile<R> {
             features: Features::new(header.order),
             tracing: None,
             events: Arc::default(),
+            feature_cut: None,
         };
         if header.pipe {
-            let found = pipe::scan(&mut file.reader)?;
+            let span = file.span();
+            let found = pipe::scan(&mut file.reader, span)?;
             file.features = found.features;
             file.tracing = file.features.tracing_data().map(Arc::new);
             let names = found.names;
@@ -98,23 +98,41 @@ impl<R: Read + Seek> PerfFile<R> {
         !self.header.pipe && self.header.data.size == 0
     }
 
-    fn extent(&self) -> (u64, Extent) {
-        if self.header.pipe {
+    /// The file ends in its header features, behind the records: the first that is not whole.
+    pub fn feature_cut(&self) -> Option<Cut> {
+        self.feature_cut
+    }
+
+    /// There is nothing behind the header of a pipe: the recorder was stopped before it wrote anything.
+    pub fn is_bare_pipe(&self) -> bool {
+        self.header.pipe && self.len <= PIPE_HEADER_LEN
+    }
+
+    pub(super) fn span(&self) -> Span {
+        let data = self.header.data;
+        let (start, extent) = if self.header.pipe {
             (PIPE_HEADER_LEN, Extent::Pipe)
         } else if self.unfinished() {
-            (self.header.data.offset, Extent::Unfinished)
+            (data.offset, Extent::Unfinished)
         } else {
-            (
-                self.header.data.offset,
-                Extent::Until(self.header.data.end()),
-            )
+            (data.offset, Extent::Until(data.end()))
+        };
+        Span {
+            order: self.header.order,
+            start,
+            extent,
+            file_len: self.len,
         }
+    }
+
+    pub(super) fn reader(&mut self) -> &mut R {
+        &mut self.reader
     }
 
     /// The records in the order of the file, from the first.
     pub fn records(&mut self) -> Result<FileRecords<'_, R>, FileError> {
-        let (start, extent) = self.extent();
-        FileRecords::new(&mut self.reader, start, extent, Arc::clone(&self.events))
+        let span = self.span();
+        FileRecords::new(&mut self.reader, span, Arc::clone(&self.events))
     }
 
     /// The records in the order perf processes them, from the first.
@@ -132,6 +150,7 @@ impl<R: Read + Seek> PerfFile<R> {
                 value: size,
             });
         }
+        let order = self.header.order;
         let attrs = self.header.attrs;
         self.check_section("the attr section", attrs)?;
         let count = attrs.size / size;
@@ -143,12 +162,16 @@ impl<R: Read + Seek> PerfFile<R> {
             let index = out.len();
             let split = entry.len().saturating_sub(16);
             let (attr, ids) = entry.split_at_checked(split).unwrap_or_default();
-            let attr = Attr::parse(attr).map_err(|source| FileError::Attr { index, source })?;
-            let ids = Section::parse(&mut Cursor::new(ids)).unwrap_or_default();
+            let attr = Attr::parse_ordered(attr, order)
+                .map_err(|source| FileError::Attr { index, source })?;
+            let ids = Section::parse(&mut Cursor::with_order(ids, order)).unwrap_or_default();
             self.check_section("an event's ids", ids)?;
             too_many("event ids", ids.size / 8, ids_left)?;
             ids_left -= ids.size / 8;
-            let ids = read_at(&mut self.reader, ids.offset, ids.size)?;
+            let mut ids = read_at(&mut self.reader, ids.offset, ids.size)?;
+            if order == Order::Big {
+                swap::words(&mut ids);
+            }
             out.push((attr, crate::Words::new(&ids).iter().collect()));
         }
         Ok(out)
@@ -177,18 +200,32 @@ impl<R: Read + Seek> PerfFile<R> {
             size: 16 * len64(numbers.len()),
         };
         if table.end() > self.len {
+            // Without any of it the data may be cut as well: reading the records will tell.
+            self.note_feature_cut(CutPart::FeatureTable, table);
             return Ok(());
         }
         let table = read_at(&mut self.reader, table.offset, table.size)?;
-        let mut cursor = Cursor::new(&table);
+        let mut cursor = Cursor::with_order(&table, self.header.order);
         for number in numbers {
             let section = Section::parse(&mut cursor).unwrap_or_default();
-            if section.end() <= self.len && section.size <= MAX_FEATURE {
+            if section.end() > self.len {
+                self.note_feature_cut(CutPart::Feature(number), section);
+            } else if section.size <= MAX_FEATURE {
                 let bytes = read_at(&mut self.reader, section.offset, section.size)?;
                 self.features.set_raw(number, bytes);
             }
         }
         Ok(())
+    }
+
+    fn note_feature_cut(&mut self, what: CutPart, section: Section) {
+        self.feature_cut.get_or_insert(Cut {
+            at: section.offset,
+            have: self.len.saturating_sub(section.offset),
+            need: Some(section.size),
+            what,
+            promised: None,
+        });
     }
 
     /// Names as perf gives them: recorded ones by index, then tracepoints by id, then made up.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::inflate::Inflate;
 use super::source::Source;
-use super::{EventTable, FileError};
-use crate::bytes::{u16_at, u32_at, u64_at};
-use crate::{HEADER_LEN, RawRecord, RecordError, kind};
+use super::{Cut, CutPart, EventTable, FileError};
+use crate::bytes::{Order, len64};
+use crate::{HEADER_LEN, RawRecord, RecordError, kind, swap};
 
 /// A record and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,18 +18,6 @@ pub struct FileRecord<'a> {
     pub record: RawRecord<'a>,
     /// Index of the event that wrote it; `None` for perf's own records and unknown ids.
     pub event: Option<usize>,
-}
-
-/// The file ends before its data does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Cut {
-    /// Where the incomplete record starts, or would start, in the file.
-    pub at: u64,
-    /// Bytes of it that are there.
-    pub have: u64,
-    /// What the header promised: where the data should end. `None` if the file was never finished
-    /// (perf was killed) or is a pipe's.
-    pub promised: Option<u64>,
 }
 
 /// How far the data goes.
@@ -43,6 +31,19 @@ pub(crate) enum Extent {
     Unfinished,
 }
 
+/// What a reader of records must know of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Byte order of the recording machine.
+    pub(crate) order: Order,
+    /// Where the first record is.
+    pub(crate) start: u64,
+    /// How far the data goes.
+    pub(crate) extent: Extent,
+    /// Bytes of the file.
+    pub(crate) file_len: u64,
+}
+
 /// Where the record lies that is lent.
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -54,14 +55,19 @@ enum Place {
 #[derive(Debug)]
 pub struct FileRecords<'f, R> {
     source: Source<'f, R>,
-    extent: Extent,
+    span: Span,
     events: Arc<EventTable>,
     inflate: Option<Inflate>,
     /// Off for a first pass that looks for perf's own records only.
     opens_compressed: bool,
     /// Bytes after the record lent last that are not records.
     payload: u64,
+    /// Type of the record they belong to.
+    payload_of: u32,
     place: Place,
+    /// The record lent, turned round, if the file is of the other byte order.
+    turned: Vec<u8>,
+    skipped: u64,
     cut: Option<Cut>,
     done: bool,
 }
@@ -69,21 +75,23 @@ pub struct FileRecords<'f, R> {
 impl<'f, R: Read + Seek> FileRecords<'f, R> {
     pub(crate) fn new(
         reader: &'f mut R,
-        start: u64,
-        extent: Extent,
+        span: Span,
         events: Arc<EventTable>,
     ) -> Result<Self, FileError> {
         Ok(Self {
-            source: Source::new(reader, start)?,
-            extent,
+            source: Source::new(reader, span.start)?,
+            span,
             events,
             inflate: None,
             opens_compressed: true,
             payload: 0,
+            payload_of: 0,
             place: Place::Source {
-                offset: start,
+                offset: span.start,
                 len: 0,
             },
+            turned: Vec::new(),
+            skipped: 0,
             cut: None,
             done: false,
         })
@@ -105,11 +113,16 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
         self.cut
     }
 
+    /// Records of simpleperf's own that were passed over so far: their meaning is known to simpleperf only.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
     /// The next record; `None` at the end, also at the end of a file that is cut. After an error
     /// there is nothing more.
     ///
-    /// Compressed records are replaced by what is in them; everything else comes as it is. The data
-    /// that follows AUXTRACE and TRACING_DATA records is skipped.
+    /// Compressed records are replaced by what is in them; everything else comes as it is, little-endian. The data
+    /// that follows AUXTRACE and TRACING_DATA records is skipped, as are simpleperf's own records.
     #[expect(clippy::should_implement_trait, reason = "it lends")]
     pub fn next(&mut self) -> Result<Option<FileRecord<'_>>, FileError> {
         if self.done {
@@ -129,7 +142,15 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
     }
 
     /// The bytes of the record lent last.
+    #[inline]
     pub(crate) fn lent(&self) -> &[u8] {
+        match self.span.order {
+            Order::Little => self.as_recorded(),
+            Order::Big => &self.turned,
+        }
+    }
+
+    fn as_recorded(&self) -> &[u8] {
         match self.place {
             Place::Source { len, .. } => self.source.taken(len),
             Place::Inflated { len, .. } => self
@@ -142,6 +163,9 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
 
     fn lend(&mut self, place: Place) -> Result<FileRecord<'_>, FileError> {
         self.place = place;
+        if self.span.order == Order::Big {
+            self.turn();
+        }
         let (Place::Source { offset, .. } | Place::Inflated { offset, .. }) = place;
         let bytes = self.lent();
         let record =
@@ -154,13 +178,24 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
         })
     }
 
+    #[cold]
+    fn turn(&mut self) {
+        let mut turned = std::mem::take(&mut self.turned);
+        turned.clear();
+        turned.extend_from_slice(self.as_recorded());
+        swap::record(&mut turned, &self.events);
+        self.turned = turned;
+    }
+
     /// Finds the next record that is not a compressed one.
     fn advance(&mut self) -> Result<Option<Place>, FileError> {
         loop {
             if let Some(place) = self.inflated()? {
                 return Ok(Some(place));
             }
-            self.source.skip(std::mem::take(&mut self.payload))?;
+            if self.payload != 0 && !self.skip_payload()? {
+                return Ok(None);
+            }
             let offset = self.source.offset();
             if self.end().is_some_and(|end| offset >= end) {
                 self.note_inflate_cut();
@@ -174,8 +209,10 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
                 kind::COMPRESSED | kind::COMPRESSED2 if self.opens_compressed => {
                     self.inflate_record(kind, len, offset)?;
                 }
+                kind::SIMPLEPERF_TYPE_START.. => {}
                 _ => {
                     self.payload = self.payload_len(kind, len);
+                    self.payload_of = kind;
                     return Ok(Some(Place::Source { offset, len }));
                 }
             }
@@ -183,10 +220,40 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
     }
 
     fn end(&self) -> Option<u64> {
-        match self.extent {
+        match self.span.extent {
             Extent::Until(end) => Some(end),
             Extent::Pipe | Extent::Unfinished => None,
         }
+    }
+
+    /// How far there may be data: to the promised end or the file's.
+    fn limit(&self) -> u64 {
+        let end = self.end().unwrap_or(u64::MAX);
+        end.min(self.span.file_len)
+    }
+
+    /// Passes over what follows a record; false if it is not all there.
+    fn skip_payload(&mut self) -> Result<bool, FileError> {
+        let len = std::mem::take(&mut self.payload);
+        self.skip_whole(len, CutPart::DataOf(self.payload_of))
+    }
+
+    /// Passes over `len` bytes; false, with the cut noted, if they are not all there.
+    fn skip_whole(&mut self, len: u64, what: CutPart) -> Result<bool, FileError> {
+        let at = self.source.offset();
+        let have = self.limit().saturating_sub(at);
+        if have < len {
+            self.cut = Some(Cut {
+                at,
+                have,
+                need: Some(len),
+                what,
+                promised: self.end(),
+            });
+            return Ok(false);
+        }
+        self.source.skip(len)?;
+        Ok(true)
     }
 
     /// A record that began in a compressed one and never ended.
@@ -194,26 +261,37 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
         if let Some(inflate) = &self.inflate
             && !inflate.buffered().is_empty()
         {
+            let need = self.span.order.u16_at(inflate.buffered(), 6);
             self.cut = Some(Cut {
                 at: inflate.offset(),
-                have: crate::bytes::len64(inflate.buffered().len()),
+                have: len64(inflate.buffered().len()),
+                need: need.map(u64::from),
+                what: CutPart::Compressed,
                 promised: self.end(),
             });
         }
     }
 
     /// Type and size of the record at the source's place, once all of it is in the window; `None`
-    /// at the end or cut.
+    /// at the end or cut. Records of simpleperf's own come with size 0, passed over already.
     fn whole_record(&mut self, offset: u64) -> Result<Option<(u32, usize)>, FileError> {
+        let order = self.span.order;
         let head = self.source.fill(HEADER_LEN)?;
-        if head.is_empty() && self.extent == Extent::Pipe {
+        if head.is_empty() && self.span.extent == Extent::Pipe {
             self.note_inflate_cut();
             return Ok(None);
         }
-        let (Some(kind), Some(size)) = (u32_at(head, 0), u16_at(head, 6)) else {
-            self.ends_early(offset);
+        let (Some(kind), Some(size)) = (order.u32_at(head, 0), order.u16_at(head, 6)) else {
+            if head.is_empty() && self.span.extent == Extent::Unfinished {
+                self.note_inflate_cut();
+            } else {
+                self.ends_early(offset, CutPart::Header, None);
+            }
             return Ok(None);
         };
+        if kind >= kind::SIMPLEPERF_TYPE_START {
+            return self.skip_simpleperf(kind, size, offset);
+        }
         let len = usize::from(size);
         if len < HEADER_LEN {
             let source = RecordError::SizeTooSmall(size);
@@ -223,19 +301,41 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
             .end()
             .is_some_and(|end| offset.saturating_add(size.into()) > end);
         if self.source.fill(len)?.len() < len || past_end {
-            self.ends_early(offset);
+            self.ends_early(offset, CutPart::Record(kind), Some(size.into()));
             return Ok(None);
         }
         Ok(Some((kind, len)))
     }
 
-    fn ends_early(&mut self, at: u64) {
-        let have = crate::bytes::len64(self.source.buffered().len());
+    /// `struct { u32 type; u16 size_high; u16 size_low; }`
+    fn skip_simpleperf(
+        &mut self,
+        kind: u32,
+        low: u16,
+        offset: u64,
+    ) -> Result<Option<(u32, usize)>, FileError> {
+        let high = self.span.order.u16_at(self.source.buffered(), 4);
+        let len = (u64::from(high.unwrap_or_default()) << 16) | u64::from(low);
+        if len < len64(HEADER_LEN) {
+            let source = RecordError::SizeTooSmall(low);
+            return Err(FileError::Record { offset, source });
+        }
+        if !self.skip_whole(len, CutPart::Record(kind))? {
+            return Ok(None);
+        }
+        self.skipped += 1;
+        Ok(Some((kind, 0)))
+    }
+
+    fn ends_early(&mut self, at: u64, what: CutPart, need: Option<u64>) {
+        let have = len64(self.source.buffered().len());
         self.cut = Some(Cut {
             at,
             have: self
                 .end()
                 .map_or(have, |end| have.min(end.saturating_sub(at))),
+            need,
+            what,
             promised: self.end(),
         });
     }
@@ -249,7 +349,11 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
             return Ok(None);
         }
         let offset = inflate.offset();
-        let size = u16_at(inflate.buffered(), 6).unwrap_or_default();
+        let size = self
+            .span
+            .order
+            .u16_at(inflate.buffered(), 6)
+            .unwrap_or_default();
         let len = usize::from(size);
         if len < HEADER_LEN {
             let source = RecordError::SizeTooSmall(size);
@@ -266,7 +370,11 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
         let record = self.source.taken(len);
         let data = if kind == kind::COMPRESSED2 {
             // { header; u64 data_size; char data[data_size]; } padded to 8 bytes
-            let claimed = u64_at(record, HEADER_LEN).unwrap_or_default();
+            let claimed = self
+                .span
+                .order
+                .u64_at(record, HEADER_LEN)
+                .unwrap_or_default();
             let data = record.get(HEADER_LEN + 8..).unwrap_or_default();
             let claimed_len = usize::try_from(claimed).ok();
             claimed_len
@@ -292,12 +400,23 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
 
     /// Bytes that follow AUXTRACE and TRACING_DATA records outside of them.
     fn payload_len(&self, kind: u32, len: usize) -> u64 {
-        let record = self.source.taken(len);
-        let size = match kind {
-            kind::AUXTRACE => u64_at(record, HEADER_LEN),
-            kind::HEADER_TRACING_DATA => u32_at(record, HEADER_LEN).map(u64::from),
-            _ => None,
-        };
-        size.unwrap_or_default()
+        let order = self.span.order;
+        let record = || self.source.taken(len);
+        match kind {
+            kind::AUXTRACE => order.u64_at(record(), HEADER_LEN).unwrap_or_default(),
+            kind::HEADER_TRACING_DATA => {
+                let size = order.u32_at(record(), HEADER_LEN).unwrap_or_default();
+                // simpleperf has the data inside the record.
+                if len64(len) >= len64(TRACING_DATA_LEN) + u64::from(size) {
+                    0
+                } else {
+                    size.into()
+                }
+            }
+            _ => 0,
+        }
     }
 }
+
+/// Bytes of a TRACING_DATA record whose data follows it.
+pub(super) const TRACING_DATA_LEN: usize = HEADER_LEN + 4;

@@ -1,5 +1,6 @@
 //! perf's own records in a file: type 64 and above.
 
+use super::AuxPiece;
 use super::build_ids::{self, BuildIdEntry};
 use crate::bytes::{Cursor, Order, Words, until_nul};
 use crate::{Attr, RawRecord, kind};
@@ -32,17 +33,17 @@ pub enum UserRecord<'a> {
     ThreadMap(Vec<(u64, &'a [u8])>),
     /// CPUs recorded, undecoded.
     CpuMap(&'a [u8]),
-    /// AUX data of `size` bytes follows the record.
-    Auxtrace {
-        /// Bytes.
-        size: u64,
-        /// Offset in the AUX area.
-        offset: u64,
-        /// CPU, −1 for none.
-        cpu: i32,
-        /// Thread, −1 for none.
-        tid: i32,
+    /// Describes the AUX data: the kind of tracer and words it alone knows.
+    AuxtraceInfo {
+        /// 1 Intel PT, 2 Intel BTS, 3 CoreSight, 4 Arm SPE, 5 s390, 6 `HiSilicon` PTT, 7 POWER VPA.
+        tracer: u32,
+        /// Its words.
+        words: Words<'a>,
     },
+    /// AUX data follows the record; [`AuxPiece::at`] is 0 here, as a record does not know its place.
+    Auxtrace(AuxPiece),
+    /// An error in AUX data.
+    AuxtraceError(AuxtraceError<'a>),
     /// How to turn the time stamp counter into perf time.
     TimeConv(TimeConv),
     /// Something about an event (pipe mode and units).
@@ -54,8 +55,65 @@ pub enum UserRecord<'a> {
         /// Its bytes.
         data: &'a [u8],
     },
+    /// `perf stat` configuration: pairs of tag and value.
+    StatConfig(Words<'a>),
+    /// A `perf stat` count.
+    Stat {
+        /// The event's id.
+        id: u64,
+        /// CPU.
+        cpu: u32,
+        /// Index of the thread.
+        thread: u32,
+        /// Value, nanoseconds enabled, nanoseconds running.
+        values: [u64; 3],
+    },
+    /// Start of a `perf stat` interval.
+    StatRound {
+        /// 0 interval, 1 final.
+        round: u64,
+        /// Nanoseconds.
+        time: u64,
+    },
+    /// Metadata of a BPF program.
+    BpfMetadata(BpfMetadata<'a>),
     /// Any other, undecoded.
     Raw(RawRecord<'a>),
+}
+
+/// Bytes of a BPF program's name in a `BPF_METADATA` record.
+pub(crate) const BPF_NAME_LEN: usize = 256;
+const BPF_KEY_LEN: usize = 64;
+const BPF_ENTRY_LEN: usize = BPF_KEY_LEN + 256;
+
+/// What a BPF program says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BpfMetadata<'a> {
+    /// Name of the program.
+    pub program: &'a [u8],
+    /// Names and values.
+    pub entries: Vec<(&'a [u8], &'a [u8])>,
+}
+
+/// A part of a trace that could not be decoded or was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AuxtraceError<'a> {
+    /// 1: an error of the instruction trace.
+    pub what: u32,
+    /// The tracer's code.
+    pub code: u32,
+    /// CPU, −1 for none.
+    pub cpu: i32,
+    /// Process, −1 for none.
+    pub pid: i32,
+    /// Thread, −1 for none.
+    pub tid: i32,
+    /// Code address.
+    pub ip: u64,
+    /// Nanoseconds, if recorded.
+    pub time: Option<u64>,
+    /// What went wrong.
+    pub message: &'a [u8],
 }
 
 /// Where an id counts.
@@ -120,17 +178,37 @@ impl<'a> UserRecord<'a> {
             kind::ID_INDEX => Self::IdIndex(id_index(&mut cursor)?),
             kind::THREAD_MAP => Self::ThreadMap(thread_map(&mut cursor)?),
             kind::CPU_MAP => Self::CpuMap(raw.body()),
-            kind::AUXTRACE => {
-                let (size, offset) = (cursor.u64().ok()?, cursor.u64().ok()?);
-                cursor.u64().ok()?; // reference
-                cursor.u32().ok()?; // index
-                Self::Auxtrace {
-                    size,
-                    offset,
-                    tid: cursor.u32().ok()?.cast_signed(),
-                    cpu: cursor.u32().ok()?.cast_signed(),
-                }
+            kind::AUXTRACE_INFO => {
+                let tracer = cursor.u32().ok()?;
+                cursor.u32().ok()?; // reserved
+                let words = Words::new(cursor.rest());
+                Self::AuxtraceInfo { tracer, words }
             }
+            kind::AUXTRACE => Self::Auxtrace(AuxPiece {
+                at: 0,
+                size: cursor.u64().ok()?,
+                offset: cursor.u64().ok()?,
+                reference: cursor.u64().ok()?,
+                index: cursor.u32().ok()?,
+                tid: cursor.u32().ok()?.cast_signed(),
+                cpu: cursor.u32().ok()?.cast_signed(),
+            }),
+            kind::AUXTRACE_ERROR => Self::AuxtraceError(auxtrace_error(&mut cursor)?),
+            kind::STAT_CONFIG => {
+                let count = cursor.u64().ok()?;
+                Self::StatConfig(Words::new(cursor.entries("terms", count, 16).ok()?))
+            }
+            kind::STAT => Self::Stat {
+                id: cursor.u64().ok()?,
+                cpu: cursor.u32().ok()?,
+                thread: cursor.u32().ok()?,
+                values: [cursor.u64().ok()?, cursor.u64().ok()?, cursor.u64().ok()?],
+            },
+            kind::STAT_ROUND => Self::StatRound {
+                round: cursor.u64().ok()?,
+                time: cursor.u64().ok()?,
+            },
+            kind::BPF_METADATA => Self::BpfMetadata(bpf_metadata(&mut cursor)?),
             kind::TIME_CONV => Self::TimeConv(TimeConv {
                 shift: cursor.u64().ok()?,
                 mult: cursor.u64().ok()?,
@@ -161,6 +239,46 @@ fn header_attr(body: &[u8]) -> Option<UserRecord<'_>> {
         attr: Attr::parse(attr).ok()?,
         ids: Words::new(ids),
     })
+}
+
+fn auxtrace_error<'a>(cursor: &mut Cursor<'a>) -> Option<AuxtraceError<'a>> {
+    let mut signed = || Some(cursor.u32().ok()?.cast_signed());
+    let [what, code, cpu, pid, tid, format] = [
+        signed()?,
+        signed()?,
+        signed()?,
+        signed()?,
+        signed()?,
+        signed()?,
+    ];
+    let ip = cursor.u64().ok()?;
+    let time = (format > 0).then(|| cursor.u64().ok());
+    Some(AuxtraceError {
+        what: what.cast_unsigned(),
+        code: code.cast_unsigned(),
+        cpu,
+        pid,
+        tid,
+        ip,
+        time: time.flatten(),
+        message: until_nul(cursor.bytes(cursor.left().min(64)).ok()?),
+    })
+}
+
+fn bpf_metadata<'a>(cursor: &mut Cursor<'a>) -> Option<BpfMetadata<'a>> {
+    let program = until_nul(cursor.bytes(BPF_NAME_LEN).ok()?);
+    let count = cursor.u64().ok()?;
+    let mut entries = Cursor::new(cursor.entries("metadata", count, BPF_ENTRY_LEN).ok()?);
+    let mut metadata = BpfMetadata {
+        program,
+        entries: Vec::new(),
+    };
+    while entries.left() > 0 {
+        let key = until_nul(entries.bytes(BPF_KEY_LEN).ok()?);
+        let value = until_nul(entries.bytes(BPF_ENTRY_LEN - BPF_KEY_LEN).ok()?);
+        metadata.entries.push((key, value));
+    }
+    Some(metadata)
 }
 
 fn id_index(cursor: &mut Cursor<'_>) -> Option<Vec<IdIndexEntry>> {

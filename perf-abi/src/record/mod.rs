@@ -2,6 +2,7 @@
 
 mod aux;
 mod bpf_event;
+mod callchain_deferred;
 mod cgroup;
 mod comm;
 mod ksymbol;
@@ -17,6 +18,7 @@ mod throttle;
 
 pub use aux::{Aux, AuxOutputHwId, ItraceStart};
 pub use bpf_event::BpfEvent;
+pub use callchain_deferred::CallchainDeferred;
 pub use cgroup::Cgroup;
 pub use comm::Comm;
 pub use ksymbol::Ksymbol;
@@ -86,6 +88,8 @@ pub enum Record<'a> {
     TextPoke(TextPoke<'a>),
     /// Hardware id of AUX output.
     AuxOutputHwId(AuxOutputHwId),
+    /// User part of earlier callchains.
+    CallchainDeferred(CallchainDeferred<'a>),
     /// Any other type, undecoded.
     Raw(RawRecord<'a>),
 }
@@ -119,6 +123,7 @@ impl<'a> Record<'a> {
             kind::CGROUP => Self::Cgroup(body(&raw)?),
             kind::TEXT_POKE => Self::TextPoke(body(&raw)?),
             kind::AUX_OUTPUT_HW_ID => Self::AuxOutputHwId(body(&raw)?),
+            kind::CALLCHAIN_DEFERRED => Self::CallchainDeferred(body(&raw)?),
             _ => Self::Raw(raw),
         })
     }
@@ -146,6 +151,7 @@ impl<'a> Record<'a> {
             Self::Cgroup(_) => kind::CGROUP,
             Self::TextPoke(_) => kind::TEXT_POKE,
             Self::AuxOutputHwId(_) => kind::AUX_OUTPUT_HW_ID,
+            Self::CallchainDeferred(_) => kind::CALLCHAIN_DEFERRED,
             Self::Sample(raw) | Self::Raw(raw) => raw.kind,
         }
     }
@@ -184,6 +190,7 @@ impl<'a> Record<'a> {
             Self::Cgroup(body) => body.put(out),
             Self::TextPoke(body) => body.put(out),
             Self::AuxOutputHwId(body) => body.put(out),
+            Self::CallchainDeferred(body) => body.put(out),
             Self::Sample(raw) | Self::Raw(raw) => out.extend_from_slice(raw.body()),
         }
     }

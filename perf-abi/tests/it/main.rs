@@ -7,7 +7,9 @@
     reason = "these are tests"
 )]
 
+mod byte_order;
 mod corpus;
+mod foreign;
 mod hostile;
 mod perf_script;
 mod roundtrip;

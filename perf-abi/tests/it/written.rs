@@ -276,13 +276,19 @@ fn a_file_cut_anywhere_is_read_up_to_the_cut() {
                 );
                 continue;
             };
+            let unfinished = file.unfinished();
             let mut records = file.records().unwrap();
             let mut end = None;
             while let Some(item) = records.next().unwrap() {
                 end = Some(item.offset + u64::try_from(item.record.size()).unwrap());
             }
             if cut < data_end {
-                let at = records.cut().unwrap();
+                let Some(at) = records.cut() else {
+                    // Nobody knows whether there was more behind the last whole record.
+                    let cut = u64::try_from(cut).unwrap();
+                    assert!(unfinished && end.is_none_or(|end| end == cut));
+                    continue;
+                };
                 assert!(
                     end.is_none_or(|end| end == at.at),
                     "cut at {cut}: {at:?}, {end:?}"
