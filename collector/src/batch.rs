@@ -7,6 +7,8 @@ use memwide_perf_abi::{Record, Records, kind, pack};
 use memwide_proto::v1::{EventDesc, Section, section};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::strange::Strange;
+
 /// Level 1: word-delta packing has done the work, higher levels cost 35 % more time for 7 % less.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -75,8 +77,8 @@ pub(crate) struct Collected {
     pub(crate) tallies: Vec<Tally>,
     /// Side-band was lost.
     pub(crate) partial: bool,
-    /// Samples of ids nobody knows, and bytes that are no records: they are not sent.
-    pub(crate) strange: u64,
+    /// Samples of ids nobody knows, unknown types, and bytes that are no records.
+    pub(crate) strange: Strange,
     /// When events were throttled, by id; survives the batch.
     throttled_since: HashMap<u64, u64>,
 }
@@ -99,7 +101,8 @@ impl Collected {
     pub(crate) fn clear(&mut self) {
         self.side_band.clear();
         self.samples.clear();
-        (self.side_band_records, self.sample_records, self.strange) = (0, 0, 0);
+        (self.side_band_records, self.sample_records) = (0, 0);
+        self.strange.clear();
         self.partial = false;
         self.tallies.fill(Tally::default());
     }
@@ -122,7 +125,7 @@ impl Collected {
         let mut at = from;
         for record in walk.by_ref() {
             let Ok(record) = record else {
-                *strange += 1;
+                strange.torn();
                 break;
             };
             let end = at + record.size();
@@ -132,13 +135,14 @@ impl Collected {
                     let ordinal = ids.ordinal(id);
                     match ordinal.and_then(|ordinal| tallies.get_mut(ordinal as usize)) {
                         Some(tally) => tally.produced += 1,
-                        None => *strange += 1,
+                        None => strange.sample(id),
                     }
                 }
                 kind::THROTTLE | kind::UNTHROTTLE => {
                     throttle(throttled_since, tallies, record, ids);
                 }
                 kind if !is_sample_like(kind) => {
+                    strange.record(kind);
                     side_band.extend_from_slice(record.bytes());
                     *side_band_records += 1;
                     moved.push(at..end);
@@ -163,8 +167,9 @@ impl Collected {
             if let Ok(record) = record {
                 self.side_band_records += 1;
                 self.partial |= record.kind == kind::LOST;
+                self.strange.record(record.kind);
             } else {
-                self.strange += 1;
+                self.strange.torn();
                 self.partial = true;
             }
         }
@@ -272,7 +277,12 @@ mod tests {
         let (mut all, mut ids) = collected();
         all.samples = record(kind::SAMPLE, &[99]);
         all.take_samples(0, &mut ids);
-        assert_eq!((all.strange, all.sample_records), (1, 1));
+        assert_eq!(all.sample_records, 1);
+        let told = all.strange.told().unwrap();
+        assert!(
+            told.contains("1 samples (type 9) of unknown id 99"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! own bytes, packed without loss, and the counts that say what is missing.
 
 mod batch;
+mod claim;
 mod clock;
 mod config;
 mod events;
@@ -22,6 +23,7 @@ mod ring;
 mod snapshot;
 mod spool;
 mod status;
+mod strange;
 mod symbols;
 mod sys;
 pub mod uplink;

@@ -6,14 +6,15 @@ mod ladder;
 pub(crate) mod machine;
 mod open;
 mod pmu;
+mod rings;
 mod spec;
 
 pub(crate) use capability::explain;
 pub(crate) use ladder::open_with_less;
 pub use open::OpenError;
-pub(crate) use open::{DUMMY, EventSet, OpenEvent, probe, raise_file_limit, side_band_attr};
+pub(crate) use open::{EventSet, OpenEvent, probe, raise_file_limit};
 pub(crate) use pmu::intel_load_latency;
-pub(crate) use spec::{Absent, BASE, EventSpec, base_attr, resolve};
-
 #[cfg(test)]
-pub(crate) use open::side_band_layout;
+pub(crate) use rings::side_band_layout;
+pub(crate) use rings::{DUMMY, side_band_attr};
+pub(crate) use spec::{Absent, BASE, EventSpec, base_attr, is_counted, resolve};

@@ -1,25 +1,22 @@
 //! Opens everything on every CPU: side-band, the events, their rings.
 
+use std::collections::HashSet;
 use std::io;
 
 use memwide_model::Tier;
-use memwide_perf_abi::{Attr, attr_kind};
+use memwide_perf_abi::Attr;
 use memwide_proto::v1::{Capability, EventDesc};
 
-use super::capability::{absent, explain, refused, works};
+use super::capability::{absent, refused, works};
 use super::ladder::open_with_less;
 use super::machine::Machine;
-use super::spec::{BASE, EventSpec, base_attr, resolve};
+use super::rings::{CpuRings, SIDE_BAND_NAME, in_shared_ring, open_rings};
+use super::spec::{EventSpec, is_counted, resolve};
 use crate::config::Config;
-use crate::ring::{Ring, ring_size};
 use crate::sys::{ATTR_BYTES, Descriptor};
 
-/// `perf_event_attr.config` of the event that counts nothing.
-pub(crate) const DUMMY: u64 = 9;
 /// The side-band leader's place in the source's events.
 pub(crate) const SIDE_BAND: u32 = 0;
-/// Name of the side-band leader.
-const SIDE_BAND_NAME: &str = "side-band";
 
 /// Why nothing can be collected.
 #[derive(Debug, thiserror::Error)]
@@ -48,15 +45,6 @@ pub enum OpenError {
     },
 }
 
-/// The rings of one CPU and their leaders.
-#[derive(Debug)]
-pub(crate) struct CpuRings {
-    pub(crate) side_leader: Descriptor,
-    pub(crate) side_ring: Ring,
-    pub(crate) sample_leader: Descriptor,
-    pub(crate) sample_ring: Ring,
-}
-
 /// An event open on all CPUs.
 #[derive(Debug)]
 pub(crate) struct OpenEvent {
@@ -65,6 +53,8 @@ pub(crate) struct OpenEvent {
     pub(crate) period: u64,
     /// Its count divided by the period is its number of samples.
     pub(crate) countable: bool,
+    /// See [`SampleRing::counted`](super::rings::SampleRing::counted).
+    pub(crate) counted: bool,
     /// Its reads end in the number of lost samples.
     pub(crate) counts_lost: bool,
     pub(crate) descriptors: Vec<Descriptor>,
@@ -80,6 +70,8 @@ pub(crate) struct EventSet {
     /// Its attr, for the trailers of synthesized records.
     pub(crate) side_band_attr: Attr,
     pub(crate) events: Vec<OpenEvent>,
+    /// Ids of the events that are not counted in software: they are always the kernel's word.
+    pub(crate) others: HashSet<u64>,
     pub(crate) capabilities: Vec<Capability>,
 }
 
@@ -88,21 +80,30 @@ impl EventSet {
     pub(crate) fn open(config: &Config, machine: &Machine) -> Result<Self, OpenError> {
         raise_file_limit();
         let mut capabilities = Vec::new();
-        let cpus = machine.online_cpus();
-        let (rings, side_band_attr) = open_rings(config, machine, &cpus, &mut capabilities)?;
+        let (rings, side_band_attr) = open_rings(config, machine, &mut capabilities)?;
         let mut set = Self {
             side_band: describe_side_band(&side_band_attr, &rings),
             side_band_attr,
             cpus: rings,
             events: Vec::new(),
+            others: HashSet::new(),
             capabilities,
         };
+        let mut specs = Vec::new();
         for event in &config.events {
             match resolve(event, config.callchain_frames_max, machine) {
-                Ok(spec) => set.open_event(&spec, machine, &cpus),
+                Ok(spec) => specs.push(spec),
                 Err(why) => set.capabilities.push(absent(&event.name, &why)),
             }
         }
+        let shared = in_shared_ring(&specs);
+        for spec in &specs {
+            let apart =
+                is_counted(&spec.attr) && !shared.is_some_and(|one| std::ptr::eq(one, spec));
+            set.open_event(spec, apart, machine);
+        }
+        let all = set.events.iter().filter(|event| !event.counted);
+        set.others = all.flat_map(|event| event.desc.ids.clone()).collect();
         if set.events.is_empty() {
             let first = set.capabilities.iter().find(|one| !one.available);
             return Err(OpenError::NoEvent {
@@ -116,7 +117,7 @@ impl EventSet {
         Ok(set)
     }
 
-    fn open_event(&mut self, spec: &EventSpec, machine: &Machine, cpus: &[u32]) {
+    fn open_event(&mut self, spec: &EventSpec, apart: bool, machine: &Machine) {
         let ordinal = u32::try_from(self.events.len())
             .unwrap_or(u32::MAX)
             .saturating_add(1);
@@ -124,9 +125,17 @@ impl EventSet {
         let (mut descriptors, mut leaders) = (Vec::new(), Vec::new());
         let mut said = None;
         let mut failed_on = 0_usize;
-        for (rings, cpu) in self.cpus.iter().zip(cpus) {
-            let opened = open_with_less(&attr, |attr| {
-                open_one(attr, spec.leader.as_ref(), *cpu, &rings.sample_leader)
+        for rings in &mut self.cpus {
+            let (cpu, rings_before) = (rings.cpu, rings.samples.len());
+            let opened = rings.place_for(apart).and_then(|ring| {
+                let leader = &ring.leader;
+                let opened = open_with_less(&attr, |attr| {
+                    open_one(attr, spec.leader.as_ref(), cpu, leader)
+                })?;
+                if is_counted(&attr) {
+                    ring.counted = Some(opened.0.0.id);
+                }
+                Ok(opened)
             });
             match opened {
                 Ok(((descriptor, leader), used, sheds)) => {
@@ -138,6 +147,7 @@ impl EventSet {
                     leaders.extend(leader);
                 }
                 Err(error) => {
+                    rings.samples.truncate(rings_before); // nobody writes into a ring made for it
                     failed_on += 1;
                     if said.is_none() {
                         said = Some(refused(&spec.name, Some(spec.tier), &error, machine));
@@ -176,6 +186,7 @@ impl EventSet {
             tier: spec.tier,
             period: attr.sample_period,
             countable: spec.countable,
+            counted: is_counted(&attr),
             counts_lost: attr.read_format & memwide_perf_abi::read_format::LOST != 0,
             descriptors,
             leaders,
@@ -216,106 +227,6 @@ fn open_one(
     };
     event.share_ring_of(ring)?;
     Ok((event, leader))
-}
-
-/// Two leaders a CPU, each with its own ring: side-band (small, never starved by samples) and samples.
-fn open_rings(
-    config: &Config,
-    machine: &Machine,
-    cpus: &[u32],
-    capabilities: &mut Vec<Capability>,
-) -> Result<(Vec<CpuRings>, Attr), OpenError> {
-    let page = Machine::page_size();
-    let mut side_attr = side_band_attr(config, ring_size(config.rings.side_band_bytes, page));
-    let mut sample_bytes = config.rings.sample_bytes;
-    let mut all: Vec<CpuRings> = Vec::new();
-    for &cpu in cpus {
-        let failed = |source: io::Error| {
-            let (reason, remedy) = explain(&source, machine);
-            OpenError::SideBand {
-                cpu,
-                reason,
-                remedy,
-                source,
-            }
-        };
-        let opened = open_with_less(&side_attr, |attr| Descriptor::open(attr, cpu));
-        let (side_leader, used, sheds) = match opened {
-            Ok(opened) => opened,
-            // A CPU that went offline since the list was read.
-            Err(error) if error.raw_os_error() == Some(libc::ENODEV) && !all.is_empty() => continue,
-            Err(error) => return Err(failed(error)),
-        };
-        if all.is_empty() {
-            capabilities.push(works(SIDE_BAND_NAME, None, &sheds));
-            side_attr = used;
-        }
-        let side_ring =
-            Ring::map(&side_leader, config.rings.side_band_bytes, page).map_err(failed)?;
-        let (sample_leader, sample_ring) = loop {
-            let attr = leader_attr(ring_size(sample_bytes, page));
-            let leader = Descriptor::open(&attr, cpu).map_err(failed)?;
-            match Ring::map(&leader, sample_bytes, page) {
-                Ok(ring) => break (leader, ring),
-                // Locked memory is short: a smaller ring is better than none.
-                Err(_) if sample_bytes > page as u64 => sample_bytes /= 2,
-                Err(error) => return Err(failed(error)),
-            }
-        };
-        all.push(CpuRings {
-            side_leader,
-            side_ring,
-            sample_leader,
-            sample_ring,
-        });
-    }
-    if sample_bytes < config.rings.sample_bytes {
-        let mut said = works("sample-ring", None, &[]);
-        said.reason = format!(
-            "only {sample_bytes} of {} bytes could be locked",
-            config.rings.sample_bytes
-        );
-        "raise ulimit -l or kernel.perf_event_mlock_kb, or give the process CAP_IPC_LOCK"
-            .clone_into(&mut said.remedy);
-        capabilities.push(said);
-    }
-    Ok((all, side_attr))
-}
-
-/// A quarter of the ring wakes the reader: fewer wakeups cost less, and three quarters are left for its delay.
-fn watermark(ring_bytes: usize) -> u32 {
-    u32::try_from(ring_bytes / 4).unwrap_or(u32::MAX)
-}
-
-fn leader_attr(ring_bytes: usize) -> Attr {
-    let mut attr = base_attr(attr_kind::SOFTWARE, DUMMY, BASE);
-    attr.sample_period = 1;
-    attr.wakeup = watermark(ring_bytes);
-    attr
-}
-
-/// Attr of the leader that records mappings, names and tasks.
-pub(crate) fn side_band_attr(config: &Config, ring_bytes: usize) -> Attr {
-    let mut attr = leader_attr(ring_bytes);
-    attr.flags = attr
-        .flags
-        .with_mmap(true)
-        .with_mmap2(true)
-        .with_mmap_data(config.mmap_data)
-        .with_build_id(true)
-        .with_comm(true)
-        .with_comm_exec(true)
-        .with_task(true)
-        .with_cgroup(true)
-        .with_ksymbol(true)
-        .with_bpf_event(true);
-    attr
-}
-
-/// Layout of the side-band leader's records as this build asks for them.
-#[cfg(test)]
-pub(crate) fn side_band_layout() -> memwide_perf_abi::SampleLayout {
-    memwide_perf_abi::SampleLayout::new(&side_band_attr(&Config::default(), 4096)).unwrap()
 }
 
 fn describe_side_band(attr: &Attr, rings: &[CpuRings]) -> EventDesc {

@@ -48,6 +48,9 @@ impl Absent {
 pub(crate) const BASE: u64 =
     sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
 
+/// `perf_event_attr.config` of the last software event with a timer of its own: 0 is cpu-clock, 1 task-clock.
+const LAST_CLOCK: u64 = 1;
+
 /// What all attrs share: off when opened, a sample id on every record, perf's own clock.
 pub(crate) fn base_attr(kind: u32, config: u64, sample_type: u64) -> Attr {
     Attr {
@@ -124,6 +127,11 @@ pub(crate) fn resolve(
     Ok(spec)
 }
 
+/// Hits of it are handed to all events that look for them; clocks have their own timers.
+pub(crate) fn is_counted(attr: &Attr) -> bool {
+    attr.kind == attr_kind::SOFTWARE && attr.config > LAST_CLOCK
+}
+
 /// The kernel refuses a bound above its own.
 fn stack_bound(wanted: u16, machine: &Machine) -> u16 {
     let most = machine.setting("perf_event_max_stack").unwrap_or(127);
@@ -141,7 +149,7 @@ impl EventSpec {
     }
 
     fn is_clock(&self) -> bool {
-        self.attr.kind == attr_kind::SOFTWARE && self.attr.config <= 1
+        self.attr.kind == attr_kind::SOFTWARE && self.attr.config <= LAST_CLOCK
     }
 }
 

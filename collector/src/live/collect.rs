@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::counts::Counts;
 use crate::batch::{Collected, Ids, section};
+use crate::claim::claim;
 use crate::clock::{Anchor, Marker, Namer};
 use crate::config::Config;
 use crate::events::EventSet;
@@ -114,7 +115,8 @@ impl Work {
         set_events.extend(it.set.events.iter().map(|event| event.desc.clone()));
         let ids = Ids::new(&set_events);
         let counts = Counts::new(&it.set.events);
-        let hung = vec![false; it.set.cpus.len() * 2];
+        let rings = it.set.cpus.iter().map(|cpu| cpu.samples.len() + 1);
+        let hung = vec![false; rings.sum()];
         it.set
             .enable_side_band()
             .context("cannot start recording")?;
@@ -171,7 +173,10 @@ impl Work {
         let cpus = &self.it.set.cpus;
         let all: Vec<BorrowedFd<'_>> = cpus
             .iter()
-            .flat_map(|cpu| [cpu.sample_leader.as_fd(), cpu.side_leader.as_fd()])
+            .flat_map(|cpu| {
+                let samples = cpu.samples.iter().map(|one| one.leader.as_fd());
+                samples.chain([cpu.side_leader.as_fd()])
+            })
             .collect();
         let mut waiting: Vec<PollFd<'_>> = all
             .iter()
@@ -241,14 +246,21 @@ impl Work {
         let before = self.collected.samples.len();
         let mut looked = 0;
         while looked < cpus {
-            let from = self.collected.samples.len();
-            if from - before >= ROUND_BYTES {
+            if self.collected.samples.len() - before >= ROUND_BYTES {
                 break;
             }
             let at = (self.first_cpu + looked) % cpus;
-            if let Some(cpu) = self.it.set.cpus.get_mut(at)
-                && cpu.sample_ring.copy_new(&mut self.collected.samples) > 0
-            {
+            let rings = self.it.set.cpus.get_mut(at).map(|cpu| &mut cpu.samples);
+            for one in rings.into_iter().flatten() {
+                let from = self.collected.samples.len();
+                if one.ring.copy_new(&mut self.collected.samples) == 0 {
+                    continue;
+                }
+                if let Some(own) = one.counted {
+                    let new = self.collected.samples.get_mut(from..);
+                    let claimed = claim(new.unwrap_or_default(), own, &self.it.set.others);
+                    metrics::CLAIMED.add(claimed);
+                }
                 self.collected.take_samples(from, &mut self.ids);
             }
             looked += 1;
@@ -323,10 +335,10 @@ impl Work {
         }
         metrics::SIDE_BAND.add(u64::from(collected.side_band_records));
         metrics::RAW_BYTES.add(collected.len() as u64);
-        if collected.strange > 0 {
+        if let Some(strange) = collected.strange.told() {
             tracing::warn!(
-                records = collected.strange,
-                "rings held records of unknown events or form"
+                strange,
+                "rings held records of unknown events or form; samples of unknown events become no rows, counted as undecodable"
             );
         }
         let mut batch = Batch {
@@ -370,7 +382,7 @@ impl Work {
             return Ok(());
         }
         for cpu in &mut self.it.set.cpus {
-            cpu.sample_ring.commit();
+            cpu.samples.iter_mut().for_each(|one| one.ring.commit());
             cpu.side_ring.commit();
         }
         metrics::BATCHES.add(1);
@@ -408,13 +420,8 @@ impl Work {
         // A round may stop early; each takes at least one ring.
         for _ in 0..self.it.set.cpus.len() {
             self.round();
-            if self
-                .it
-                .set
-                .cpus
-                .iter()
-                .all(|cpu| cpu.sample_ring.is_drained())
-            {
+            let mut rings = self.it.set.cpus.iter().flat_map(|cpu| &cpu.samples);
+            if rings.all(|one| one.ring.is_drained()) {
                 break;
             }
         }

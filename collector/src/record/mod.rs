@@ -13,6 +13,7 @@ mod open;
 mod output;
 mod wanted;
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ use memwide_perf_abi::{LostSamples, Record, SampleId, SampleLayout, encode};
 use memwide_service::CancellationToken;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::claim::claim;
+use crate::events::is_counted;
 use crate::events::machine::Machine;
 use crate::snapshot::{self, BuildIds, Stamp};
 pub use error::RecordError;
@@ -103,6 +106,8 @@ pub struct Recorder {
     output: Output,
     features: Features,
     layout: SampleLayout,
+    /// Ids of the events that are not counted in software.
+    others: HashSet<u64>,
     notes: Vec<String>,
     /// Side-band events whose tasks ended, in the order of the lanes.
     hung: Vec<bool>,
@@ -146,6 +151,7 @@ impl Recorder {
         let mut recorder = Self {
             hung: vec![false; set.side_band_ids().len()],
             output: Output::new(place, file, &specs)?,
+            others: others(&set),
             set,
             features,
             layout,
@@ -256,7 +262,7 @@ impl Recorder {
             self.buffer.clear();
             if it.ring.copy_new(&mut self.buffer) > 0 {
                 if let Some(id) = it.counted {
-                    self.output.claim(&mut self.buffer, id);
+                    claim(&mut self.buffer, id, &self.others);
                 }
                 self.output.write(&self.buffer)?;
                 it.ring.commit();
@@ -331,6 +337,12 @@ fn specs(set: &EventSet) -> Vec<EventSpec> {
         ids: event.descriptors.iter().map(|one| one.id).collect(),
     });
     std::iter::once(side_band).chain(events).collect()
+}
+
+fn others(set: &EventSet) -> HashSet<u64> {
+    let events = set.events.iter().filter(|event| !is_counted(&event.attr));
+    let ids = events.flat_map(|event| event.descriptors.iter().map(|one| one.id));
+    ids.collect()
 }
 
 fn layout(set: &EventSet) -> Result<SampleLayout, RecordError> {

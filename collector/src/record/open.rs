@@ -4,26 +4,24 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd;
 
-use memwide_perf_abi::{Attr, attr_kind, read_format};
+use memwide_perf_abi::{Attr, read_format};
 
 use super::wanted::Wanted;
 use super::{RecordError, RecordTarget};
 use crate::config::{Config, RingConfig};
 use crate::events::machine::Machine;
-use crate::events::{EventSpec, explain, open_with_less, raise_file_limit, side_band_attr};
+use crate::events::{
+    EventSpec, explain, is_counted, open_with_less, raise_file_limit, side_band_attr,
+};
 use crate::ring::{Ring, ring_size};
 use crate::sys::{Descriptor, Place};
 
-/// `perf_event_attr.config` of the last software event with a timer of its own: 0 is cpu-clock, 1 task-clock.
-const LAST_CLOCK: u64 = 1;
 /// Bytes of the ring of an event that does not share the CPU's own; major faults are few.
 const ALONE_BYTES: u64 = 256 << 10;
 
 /// A ring, and who writes the samples of unknown ids in it.
 ///
-/// The kernel hands one and the same sample to all events that count a hit in software, and writes the id of the first of
-/// them everywhere (seen on 6.18). The first may be of another recorder that looks at the same faults. So at most one such
-/// event writes into a ring: then whose sample it is stays known.
+/// At most one event counted in software writes into a ring: see the live collector's `SampleRing`.
 #[derive(Debug)]
 pub(super) struct EventRing {
     pub(super) ring: Ring,
@@ -374,11 +372,6 @@ fn open_one(
         event.share_ring_of(ring)?;
     }
     Ok((event, leader))
-}
-
-/// Hits of it are handed to all events that look for them; clocks have their own timers.
-fn is_counted(attr: &Attr) -> bool {
-    attr.kind == attr_kind::SOFTWARE && attr.config > LAST_CLOCK
 }
 
 /// The thread ended, or the CPU went offline.

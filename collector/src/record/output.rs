@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use memwide_perf_abi::file::{BuildIdEntry, EventSpec, Features, SampleTime};
 use memwide_perf_abi::{
-    BuildId, FileError, FileId, FileWriter, HEADER_LEN, RawRecord, Record, Records, kind, misc,
+    BuildId, FileError, FileId, FileWriter, RawRecord, Record, Records, kind, misc,
 };
 
 use super::RecordError;
@@ -128,24 +128,6 @@ impl Output {
         })
     }
 
-    /// Gives samples with ids of other recorders' events the id of the event that wrote them.
-    pub(super) fn claim(&self, records: &mut [u8], id: u64) {
-        let mut foreign = Vec::new();
-        let mut at = 0;
-        for record in Records::new(records).map_while(Result::ok) {
-            let known = |id| self.by_id.contains_key(&id);
-            if record.kind == kind::SAMPLE && !record.first_word().is_some_and(known) {
-                foreign.push(at + HEADER_LEN);
-            }
-            at += record.size();
-        }
-        for at in foreign {
-            if let Some(word) = records.get_mut(at..at + size_of::<u64>()) {
-                word.copy_from_slice(&id.to_le_bytes());
-            }
-        }
-    }
-
     /// Appends whole records.
     pub(super) fn write(&mut self, records: &[u8]) -> Result<(), RecordError> {
         // What does not parse is refused by the writer, below.
@@ -262,6 +244,7 @@ fn entry((filename, (mode, build_id)): (Vec<u8>, (u16, BuildId))) -> BuildIdEntr
 mod tests {
     use super::*;
     use memwide_perf_abi::{Attr, encode, sample};
+    use std::collections::HashSet;
 
     fn sample(id: u64) -> Vec<u8> {
         let mut out = Vec::new();
@@ -290,7 +273,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut output = output(folder.path());
         let mut records = [sample(1), sample(77), sample(3)].concat();
-        output.claim(&mut records, 3);
+        crate::claim::claim(&mut records, 3, &HashSet::from([1, 2]));
         output.write(&records).unwrap();
         let samples: Vec<u64> = output.tallies.iter().map(|tally| tally.samples).collect();
         assert_eq!(samples, [1, 2]);

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use memwide_perf_abi::file::FileRecord;
+use memwide_perf_abi::file::{Cut, CutPart, FileRecord};
 use memwide_perf_abi::{Record, kind};
 use memwide_proto::limits;
 use memwide_proto::v1::{Batch, ClockAnchor, EventCount, EventDesc, HostFacts};
@@ -27,6 +27,9 @@ pub(super) struct Outline {
     pub(super) skipped_samples: u64,
     pub(super) lost: u64,
     pub(super) wall_ns: (u64, u64),
+    pub(super) cut: Option<Cut>,
+    pub(super) unfinished: bool,
+    pub(super) records: u64,
     anchor: ClockAnchor,
 }
 
@@ -92,6 +95,9 @@ pub(super) fn outline(path: &Path, options: &ImportOptions) -> Result<Outline, I
         skipped_samples: walked.skipped_samples,
         lost,
         wall_ns: (wall(&anchor, first), wall(&anchor, last)),
+        cut: walked.cut.or(file.feature_cut()),
+        unfinished: file.unfinished(),
+        records: walked.records,
         anchor,
     })
 }
@@ -179,6 +185,8 @@ struct Walked {
     times: Option<(u64, u64)>,
     skipped_samples: u64,
     made_up: bool,
+    cut: Option<Cut>,
+    records: u64,
 }
 
 /// Goes through the file in perf's order and cuts it into pieces; at least one. Both readings cut alike: where, depends on
@@ -206,6 +214,7 @@ fn walk(
     let mut record_out = Vec::new();
     let mut records = file.sorted().map_err(&malformed)?;
     while let Some(FileRecord { record, event, .. }) = records.next().map_err(&malformed)? {
+        walked.records += 1;
         if record.kind >= kind::USER_TYPE_START {
             continue;
         }
@@ -254,18 +263,25 @@ fn walk(
             piece.lost.fill(0);
         }
     }
-    if let Some(cut) = records.cut()
-        && let Some(promised) = cut.promised
+    walked.cut = records.cut();
+    if let Some(cut) = walked.cut
+        && breaks_off(&cut)
         && !options.allow_cut
     {
         return Err(ImportError::Cut {
             path: path.to_owned(),
-            at: cut.at,
-            promised,
+            cut,
+            records: walked.records,
         });
     }
     if piece.collected.len() > 0 || piece.number == 1 {
         let _ = each(&piece);
     }
     Ok(walked)
+}
+
+/// Whether something of the recording is missing for certain. A pipe may end in a few bytes, fewer than a record's header: what
+/// was printed behind it.
+fn breaks_off(cut: &Cut) -> bool {
+    cut.promised.is_some() || cut.what != CutPart::Header
 }

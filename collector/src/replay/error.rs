@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use memwide_perf_abi::file::FileError;
+use memwide_perf_abi::file::{Cut, FileError};
 
 use crate::uplink::UplinkError;
 
@@ -31,16 +31,16 @@ pub enum ImportError {
     },
     /// The file ends before its data does.
     #[error(
-        "{} ends at byte {at}, its header promises {promised}: copy it again, or take what is there with --allow-cut",
+        "{}: {cut}; {records} records come before that: copy it again, or take what is there with --allow-cut",
         path.display()
     )]
     Cut {
         /// The file.
         path: PathBuf,
-        /// Where the first incomplete record is.
-        at: u64,
-        /// Where the data should end.
-        promised: u64,
+        /// Where and in what it ends.
+        cut: Cut,
+        /// Records before that.
+        records: u64,
     },
     /// There is no event in it.
     #[error("{} describes no event: nothing in it can be placed; record it again", path.display())]

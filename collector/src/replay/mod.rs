@@ -97,6 +97,9 @@ impl Import {
             skipped_samples: self.outline.skipped_samples,
             lost: self.outline.lost,
             wall_ns: self.outline.wall_ns,
+            cut: self.outline.cut,
+            unfinished: self.outline.unfinished,
+            records: self.outline.records,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use memwide_model::Source;
+use memwide_perf_abi::file::Cut;
 
 /// How a file becomes a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,6 +51,12 @@ pub struct ImportSummary {
     pub lost: u64,
     /// Wall time of the first and last record, nanoseconds since 1970.
     pub wall_ns: (u64, u64),
+    /// Where the file ends too early, in its records (then `allow_cut` was given) or in its header features.
+    pub cut: Option<Cut>,
+    /// The file was never finished: its recorder was killed.
+    pub unfinished: bool,
+    /// Records in the file, up to its end or cut.
+    pub records: u64,
 }
 
 /// How far an import is.

@@ -208,6 +208,58 @@ impl Seen {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_collectors_that_look_at_the_same_faults_each_have_them_all() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let decoders = [
+        Running::start(Manners::default()).await,
+        Running::start(Manners::default()).await,
+    ];
+    let stop = CancellationToken::new();
+    let mut collectors = Vec::new();
+    for (folder, decoder) in folders.iter().zip(&decoders) {
+        let mut config = config(&decoder.endpoint, folder.path());
+        // The second one is in a ring of its own, which is small: it loses most.
+        config.events = vec![
+            EventConfig::named("minor-faults").every(1).with_callchain(),
+            EventConfig::named("minor-faults").every(1),
+        ];
+        config.rings.sample_bytes = 16 << 20;
+        config.rings.poll_ms = 20;
+        if !possible(&config) {
+            return;
+        }
+        let (reporter, mut status) = Reporter::new();
+        let running = tokio::spawn(run_reporting(config, reporter, stop.clone()));
+        status.wait_for(|status| status.batches > 0).await.unwrap();
+        collectors.push((running, status));
+    }
+    tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
+    stop.cancel();
+    for ((running, status), decoder) in collectors.into_iter().zip(&decoders) {
+        running.await.unwrap().unwrap();
+        let epoch = status.borrow().source.unwrap().epoch;
+        let got = decoder.got();
+        let batches = &got.batches[&epoch];
+        for event in batches[0].events.iter().filter(|event| !event.side_band) {
+            let layout = SampleLayout::new(&Attr::parse(&event.attr).unwrap()).unwrap();
+            let mut seen = Seen::default();
+            let (mut produced, mut lost) = (0, 0);
+            for batch in batches {
+                seen.take(batch, &event.ids, &layout);
+                let counts = batch.counts.iter();
+                for count in counts.filter(|count| count.event == event.ordinal) {
+                    produced += count.produced;
+                    lost += count.lost;
+                }
+            }
+            assert_eq!(seen.faults, produced);
+            let (own, pages) = (seen.own, PAGES as u64);
+            assert!(own + lost >= pages, "{own} and {lost} lost");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_no_decoder_took_is_sent_by_the_next_run_under_its_own_source() {
     let folder = tempfile::tempdir().unwrap();
     let nobody = Running::start(Manners::default()).await;
