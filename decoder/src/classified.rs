@@ -33,6 +33,20 @@ pub struct Derived {
     pub context: Context,
 }
 
+impl Derived {
+    /// Of a sample of which nothing is known, or asked.
+    pub(crate) const UNKNOWN: Self = Self {
+        class: Classified::NONE,
+        page_node: None,
+        page_locality: Locality::Unknown,
+        locality: Locality::Unknown,
+        basis: LocalityBasis::None,
+        region: Region::Unknown,
+        data: None,
+        context: Context::Unknown,
+    };
+}
+
 /// Knows the host's PMU and memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deriver {

@@ -18,10 +18,12 @@
 //! ```
 
 mod sample;
+mod wanted;
 
 pub use sample::{Frame, LocalSample, Named};
+pub use wanted::Wanted;
 
-use crate::classified::Deriver;
+use crate::classified::{Derived, Deriver};
 use crate::context::Mode;
 use crate::group::GroupReads;
 use crate::identity::Identity;
@@ -31,7 +33,7 @@ use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
 use memwide_objects::SymbolTable;
 use memwide_perf_abi::file::{EventTable, Features};
-use memwide_perf_abi::{RawRecord, Record, SampleView, kind};
+use memwide_perf_abi::{RawRecord, Record, SampleView, Words, kind, sample as field};
 use std::sync::Arc;
 
 /// Records after which ended tasks and mappings are forgotten: order is all that counts here.
@@ -71,16 +73,21 @@ pub struct Skipped {
 #[derive(Debug)]
 pub struct LocalSession<S> {
     events: Arc<EventTable>,
+    group: GroupReads,
+    decoder: SampleDecoder<S>,
+    skipped: Skipped,
+}
+
+/// What turns samples into [`LocalSample`]s; apart from the events, which those borrow too.
+#[derive(Debug)]
+struct SampleDecoder<S> {
     machine: Machine,
     deriver: Deriver,
-    group: GroupReads,
     source: S,
     /// Counts records: stands for time, as perf applies records in its processing order.
     sequence: u64,
     frames: Vec<(u64, Place)>,
-    /// Data addresses are looked up.
-    names_data: bool,
-    skipped: Skipped,
+    wanted: Wanted,
 }
 
 impl<S: ObjectSource> LocalSession<S> {
@@ -96,21 +103,23 @@ impl<S: ObjectSource> LocalSession<S> {
         }
         Self {
             events,
-            machine,
-            deriver: Deriver::of_file(features),
             group: GroupReads::default(),
-            source,
-            sequence: 0,
-            frames: Vec::new(),
-            names_data: true,
+            decoder: SampleDecoder {
+                machine,
+                deriver: Deriver::of_file(features),
+                source,
+                sequence: 0,
+                frames: Vec::new(),
+                wanted: Wanted::ALL,
+            },
             skipped: Skipped::default(),
         }
     }
 
-    /// Leaves data addresses without names and regions, for those who ask for neither: a third of the work.
+    /// Finds out of samples what is wanted only; the rest reads as unknown.
     #[must_use]
-    pub fn without_data(mut self) -> Self {
-        self.names_data = false;
+    pub fn wanting(mut self, wanted: Wanted) -> Self {
+        self.decoder.wanted = wanted;
         self
     }
 
@@ -118,27 +127,24 @@ impl<S: ObjectSource> LocalSession<S> {
     /// it: nothing for side-band, one sample, or one for each member of a group read.
     ///
     /// perf itself passes over samples of guests ([`Mode::Guest`]); here they are given.
+    #[inline]
     pub fn push(
         &mut self,
         record: &RawRecord<'_>,
         event: Option<usize>,
         mut each: impl FnMut(&LocalSample<'_>),
     ) {
-        self.sequence += 1;
-        if self.sequence.is_multiple_of(PRUNE_EVERY) {
-            self.machine.prune(self.sequence);
-        }
+        self.decoder.count_record();
         if record.kind != kind::SAMPLE {
             if record.kind < kind::USER_TYPE_START {
                 match Record::parse(*record) {
-                    Ok(parsed) => self.machine.apply(&parsed, record.misc, self.sequence),
+                    Ok(parsed) => self.decoder.apply(&parsed, record.misc),
                     Err(_) => self.skipped.malformed += 1,
                 }
             }
             return;
         }
-        let events = Arc::clone(&self.events);
-        let Some((at, event)) = event.and_then(|at| Some((at, events.get(at)?))) else {
+        let Some((at, event)) = event.and_then(|at| Some((at, self.events.get(at)?))) else {
             self.skipped.unknown_event += 1;
             return;
         };
@@ -150,15 +156,46 @@ impl<S: ObjectSource> LocalSession<S> {
             self.skipped.malformed += 1;
             return;
         };
-        self.group.fill(&events, at, &view);
-        let rows = std::mem::take(&mut self.group.rows);
-        for one in &rows {
-            if let Some(event) = events.get(one.event) {
-                let sample = self.decode(record.misc, event, one.event, one.period, view);
-                each(&sample);
+        if !event.attr.samples(field::READ) {
+            let period = view.period().unwrap_or(event.attr.sample_period);
+            each(&self.decoder.decode(record.misc, event, at, period, view));
+            return;
+        }
+        self.group.fill(&self.events, at, &view);
+        for one in &self.group.rows {
+            if let Some(event) = self.events.get(one.event) {
+                let (at, period) = (one.event, one.period);
+                each(&self.decoder.decode(record.misc, event, at, period, view));
             }
         }
-        self.group.rows = rows;
+    }
+
+    /// The events.
+    pub fn events(&self) -> &Arc<EventTable> {
+        &self.events
+    }
+
+    /// What is known of the host so far.
+    pub fn machine(&self) -> &Machine {
+        &self.decoder.machine
+    }
+
+    /// What was passed over so far.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+}
+
+impl<S: ObjectSource> SampleDecoder<S> {
+    fn count_record(&mut self) {
+        self.sequence += 1;
+        if self.sequence.is_multiple_of(PRUNE_EVERY) {
+            self.machine.prune(self.sequence);
+        }
+    }
+
+    fn apply(&mut self, record: &Record<'_>, misc: u16) {
+        self.machine.apply(record, misc, self.sequence);
     }
 
     fn decode<'a>(
@@ -174,21 +211,21 @@ impl<S: ObjectSource> LocalSession<S> {
             view.pid().unwrap_or(u32::MAX),
             view.tid().unwrap_or(u32::MAX),
         );
-        let now = self.sequence;
-        let comm = self.machine.spaces_mut().comm_at(pid, tid, now);
-        let code = view.ip().map(|ip| self.code(mode, pid, ip));
-        let mut frames = std::mem::take(&mut self.frames);
-        frames.clear();
-        if let Some(chain) = view.callchain() {
-            let whole = crate::chain::walk(chain, |mode, ip| {
-                frames.push((ip, self.code(mode, pid, ip)));
-            });
-            if !whole {
-                frames.clear();
-            }
+        let (now, wanted) = (self.sequence, self.wanted);
+        let comm = wanted
+            .has(Wanted::COMM)
+            .then(|| self.machine.spaces_mut().comm_at(pid, tid, now));
+        let code = match view.ip() {
+            Some(ip) if wanted.has(Wanted::CODE) => Some(self.code(mode, pid, ip)),
+            _ => None,
+        };
+        self.frames.clear();
+        if wanted.has(Wanted::FRAMES)
+            && let Some(chain) = view.callchain()
+        {
+            self.walk(chain, pid);
         }
-        self.frames = frames;
-        let addr = view.addr().filter(|_| self.names_data);
+        let addr = view.addr().filter(|_| wanted.has(Wanted::DATA));
         if mode == Mode::Kernel
             && let Some(addr) = addr.filter(|addr| addr >> 63 == 0)
         {
@@ -196,16 +233,13 @@ impl<S: ObjectSource> LocalSession<S> {
             self.data(Mode::User, pid, addr);
         }
         let data = addr.map(|addr| self.data(mode, pid, addr));
-        self.remember(code.as_ref());
-        self.remember(data.as_ref());
-        for at in 0..self.frames.len() {
-            let place = self.frames.get(at).map(|(_, place)| *place);
-            self.remember(place.as_ref());
-        }
-        let entry = Deriver::entry(&self.machine, mode, code.as_ref(), &self.frames);
-        let derived = self
-            .deriver
-            .derive(&mut self.machine, &view, mode, pid, now, data, entry);
+        let derived = if wanted.has(Wanted::DERIVED) {
+            let entry = Deriver::entry(&self.machine, mode, code.as_ref(), &self.frames);
+            self.deriver
+                .derive(&mut self.machine, &view, mode, pid, now, data, entry)
+        } else {
+            Derived::UNKNOWN
+        };
         LocalSample {
             event,
             event_index,
@@ -213,13 +247,24 @@ impl<S: ObjectSource> LocalSession<S> {
             mode,
             misc: record_misc,
             period,
-            comm: self.machine.spaces().name(comm),
+            comm: comm.map_or("", |comm| self.machine.spaces().name(comm)),
             derived,
             code_place: code,
             data_place: data,
             frames: &self.frames,
             objects: self.machine.objects(),
         }
+    }
+
+    fn walk(&mut self, chain: Words<'_>, pid: u32) {
+        let mut frames = std::mem::take(&mut self.frames);
+        let whole = crate::chain::walk(chain, |mode, ip| {
+            frames.push((ip, self.code(mode, pid, ip)));
+        });
+        if !whole {
+            frames.clear();
+        }
+        self.frames = frames;
     }
 
     fn code(&mut self, mode: Mode, pid: u32, ip: u64) -> Place {
@@ -259,30 +304,5 @@ impl<S: ObjectSource> LocalSession<S> {
         };
         self.machine.set_table(mapping, state);
         true
-    }
-
-    fn remember(&mut self, place: Option<&Place>) {
-        if let Some(place) = place
-            && let Some((object, symbol)) = place.object.zip(place.symbol)
-        {
-            self.machine
-                .objects_mut()
-                .remember_name(object, symbol, place.variable);
-        }
-    }
-
-    /// The events.
-    pub fn events(&self) -> &Arc<EventTable> {
-        &self.events
-    }
-
-    /// What is known of the host so far.
-    pub fn machine(&self) -> &Machine {
-        &self.machine
-    }
-
-    /// What was passed over so far.
-    pub fn skipped(&self) -> Skipped {
-        self.skipped
     }
 }

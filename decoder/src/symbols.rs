@@ -3,7 +3,7 @@
 use crate::identity::{Identity, Kind};
 use crate::table::Loaded;
 use memwide_model::{MappingId, Region};
-use memwide_objects::{SymbolRef, demangle};
+use memwide_objects::SymbolRef;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -137,8 +137,6 @@ pub struct Objects {
     places: FxHashMap<(Identity, u64), ObjectIx>,
     tables: Vec<Slot>,
     tables_by_id: FxHashMap<MappingId, u32>,
-    /// Names of functions and variables as shown.
-    shown: FxHashMap<(u32, bool, SymbolRef), Box<str>>,
 }
 
 impl Objects {
@@ -233,16 +231,13 @@ impl Objects {
         found
     }
 
-    /// Sets where the table of an identity stands. Names it had given are forgotten.
+    /// Sets where the table of an identity stands.
     pub fn set_state(&mut self, mapping: MappingId, state: TableState) {
         let Some(table) = self.tables_by_id.get(&mapping).copied() else {
             return;
         };
         if let Some(slot) = self.tables.get_mut(table as usize) {
             debug_assert_eq!(slot.mapping, mapping);
-            if matches!(slot.state, TableState::Present(_)) {
-                self.shown.retain(|(of, ..), _| *of != table);
-            }
             slot.state = state;
         }
     }
@@ -258,48 +253,17 @@ impl Objects {
 
     /// A function's name as shown.
     pub fn function_name(&self, place: ObjectIx, function: SymbolRef) -> Cow<'_, str> {
-        self.name(place, function, false)
+        self.name(place, function, false).into()
     }
 
     /// A variable's name as shown.
     pub fn variable_name(&self, place: ObjectIx, variable: SymbolRef) -> Cow<'_, str> {
-        self.name(place, variable, true)
+        self.name(place, variable, true).into()
     }
 
-    fn linked(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> Option<(&str, bool)> {
-        let table = self.table(place)?;
-        let found = if variable {
-            table.object(symbol)
-        } else {
-            table.function(symbol)
-        };
-        found.map(|symbol| (symbol.name, table.demangles()))
-    }
-
-    fn name(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> Cow<'_, str> {
-        let table = self.get(place).map_or(0, |object| object.table);
-        if let Some(name) = self.shown.get(&(table, variable, symbol)) {
-            return Cow::Borrowed(name);
-        }
-        match self.linked(place, symbol, variable) {
-            Some((name, true)) => demangle(name),
-            Some((name, false)) => Cow::Borrowed(name),
-            None => Cow::Borrowed(""),
-        }
-    }
-
-    /// Keeps the name as shown, so that showing it again costs nothing.
-    pub fn remember_name(&mut self, place: ObjectIx, symbol: SymbolRef, variable: bool) {
-        let table = self.get(place).map_or(0, |object| object.table);
-        if self.shown.contains_key(&(table, variable, symbol)) {
-            return;
-        }
-        let name: Box<str> = match self.linked(place, symbol, variable) {
-            Some((name, true)) => demangle(name).into(),
-            Some((name, false)) => name.into(),
-            None => return,
-        };
-        self.shown.insert((table, variable, symbol), name);
+    fn name(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> &str {
+        self.table(place)
+            .map_or("", |table| table.shown_name(symbol, variable))
     }
 }
 

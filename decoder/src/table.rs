@@ -4,9 +4,11 @@ use crate::context::entry_context;
 use crate::identity::Kind;
 use memwide_model::{Context, FunctionId, MappingId};
 use memwide_objects::{
-    Access, Flags, Index, Symbol, SymbolRef, SymbolTable, Symbols, SymbolsBuilder,
+    Access, Flags, Index, Symbol, SymbolRef, SymbolTable, Symbols, SymbolsBuilder, demangle,
 };
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// Kernel addresses lie above this on every 64-bit machine; addresses relative to the kernel's start lie below.
 const KERNEL_HALF: u64 = 1 << 46;
@@ -22,7 +24,12 @@ pub struct Loaded {
     /// Functions that tell the context they are the entry of.
     entries: FxHashMap<u32, Context>,
     demangles: bool,
+    /// Demangled names of functions and of variables; filled by whoever first shows one, for all sessions.
+    shown: [ShownNames; 2],
 }
+
+/// By place of the symbol; `None` inside where the linked name is shown as it stands.
+type ShownNames = OnceLock<Box<[OnceLock<Option<Box<str>>>]>>;
 
 impl Loaded {
     /// Indexes a table of `mapping`. Kernel and module tables must be relative, see [`relative`].
@@ -47,6 +54,7 @@ impl Loaded {
             function_ids: ids.collect(),
             entries,
             demangles: !matches!(kind, Kind::Kernel | Kind::Module | Kind::Bpf),
+            shown: [OnceLock::new(), OnceLock::new()],
             table,
         }
     }
@@ -56,9 +64,29 @@ impl Loaded {
         &self.table
     }
 
-    /// Whether its names are mangled as programs' are; the kernel's are shown as they stand.
-    pub fn demangles(&self) -> bool {
-        self.demangles
+    /// A function's or variable's name as shown: programs' are demangled, the kernel's stand as they are. Empty if there is no
+    /// such symbol.
+    pub fn shown_name(&self, symbol: SymbolRef, variable: bool) -> &str {
+        let symbols = if variable {
+            self.table.objects()
+        } else {
+            self.table.functions()
+        };
+        let linked = symbols.get(symbol.index()).map_or("", |found| found.name);
+        if !self.demangles {
+            return linked;
+        }
+        let [functions, variables] = &self.shown;
+        let names = if variable { variables } else { functions };
+        let names = names.get_or_init(|| symbols.iter().map(|_| OnceLock::new()).collect());
+        let Some(name) = names.get(symbol.index()) else {
+            return linked;
+        };
+        let shown = name.get_or_init(|| match demangle(linked) {
+            Cow::Owned(shown) => Some(shown.into()),
+            Cow::Borrowed(_) => None,
+        });
+        shown.as_deref().unwrap_or(linked)
     }
 
     /// ELF virtual address of a byte at `offset` of a mapping's file; for tables without segments the offset itself.

@@ -40,12 +40,9 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
     } else {
         keys
     };
-    let recording = Recording::open(&args.input, &args.symbols)?;
-    let recording = if keys.iter().any(|key| key.needs_data()) {
-        recording
-    } else {
-        recording.without_data()
-    };
+    let wanted = keys.iter().map(|key| key.wanted());
+    let wanted = wanted.fold(filter.wanted(), |all, one| all | one);
+    let recording = Recording::open(&args.input, &args.symbols)?.wanting(wanted);
     let mut rows = Rows::new(keys, by, recording.events(), recording.features());
     let left = recording.each(|sample| {
         if filter.takes(sample) {

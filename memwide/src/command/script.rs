@@ -4,7 +4,7 @@ use crate::cli::{ScriptArgs, ScriptFormat};
 use crate::failure::Failure;
 use crate::recording::Recording;
 use crate::script::{Json, Line, Text};
-use memwide_decoder::local::LocalSample;
+use memwide_decoder::local::{LocalSample, Wanted};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
     let left = match args.format {
         ScriptFormat::Text => {
             let mut text = Text::new(events, tracing);
-            let recording = recording.without_data(); // it shows none
+            let recording = recording.wanting(Wanted::COMM | Wanted::CODE);
             recording.each(|sample| lines.push(sample, |line, sample| text.write(line, sample)))?
         }
         ScriptFormat::Ndjson => {

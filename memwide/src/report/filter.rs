@@ -1,7 +1,7 @@
 //! Which samples of a file count: `KEY=VALUE`, the values of one key are alternatives, all keys must fit.
 
 use super::keys::short_name;
-use memwide_decoder::local::LocalSample;
+use memwide_decoder::local::{LocalSample, Wanted};
 use memwide_model::{BuildId, Context, Level, Locality, Op, Snoop};
 
 macro_rules! fields {
@@ -98,6 +98,19 @@ impl Filter {
             }
         }
         Ok(Self { fields })
+    }
+
+    /// What it asks of samples beyond their fields.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let of = |field: Field| match field {
+            Field::Comm => Wanted::COMM,
+            Field::Function | Field::Dso | Field::BuildId => Wanted::CODE,
+            Field::Op | Field::Level | Field::Locality | Field::Snoop => Wanted::DERIVED,
+            Field::Context => Wanted::CODE | Wanted::FRAMES | Wanted::DERIVED,
+            Field::Event | Field::Pid | Field::Tid | Field::Cpu => Wanted::NOTHING,
+        };
+        let fields = self.fields.iter().map(|(field, _)| of(*field));
+        fields.fold(Wanted::NOTHING, |all, one| all | one)
     }
 
     /// Whether a sample counts.

@@ -6,7 +6,7 @@
 
 use super::names::{Names, Place};
 use super::nodes::{Nodes, UNKNOWN};
-use memwide_decoder::local::{LocalSample, Named};
+use memwide_decoder::local::{LocalSample, Named, Wanted};
 use memwide_decoder::{Mode, ObjectIx};
 use memwide_model::{Context, DataSrc, Level, Locality, Op, Outcome, Region, perf_text};
 use memwide_objects::SymbolRef;
@@ -113,12 +113,27 @@ impl Key {
         Ok(keys)
     }
 
-    /// Whether it asks what lies at the data address.
-    pub(crate) fn needs_data(self) -> bool {
-        matches!(
-            self,
-            Self::SymbolDaddr | Self::DsoDaddr | Self::Dcacheline | Self::Region
-        )
+    /// What it asks of samples beyond their fields.
+    pub(crate) fn wanted(self) -> Wanted {
+        match self {
+            Self::Symbol | Self::Dso => Wanted::CODE,
+            Self::Comm => Wanted::COMM,
+            Self::SymbolDaddr | Self::DsoDaddr => Wanted::DATA,
+            Self::Dcacheline | Self::Region => Wanted::DATA | Wanted::DERIVED,
+            Self::Op | Self::Level | Self::Outcome | Self::Locality => Wanted::DERIVED,
+            Self::Context => Wanted::CODE | Wanted::FRAMES | Wanted::DERIVED,
+            Self::Mem
+            | Self::Pid
+            | Self::Tid
+            | Self::Cpu
+            | Self::Node
+            | Self::Snoop
+            | Self::Tlb
+            | Self::Locked
+            | Self::Blocked
+            | Self::LocalWeight
+            | Self::Event => Wanted::NOTHING,
+        }
     }
 
     /// Whether a letter for kernel or user stands before its text.
