@@ -65,14 +65,17 @@ mod bytes;
 pub mod encode;
 pub mod file;
 mod header;
+pub mod ibs;
 pub mod kind;
 mod layout;
+mod mem_word;
 pub mod pack;
 mod record;
 mod ring;
 mod sample_id;
 mod sample_type;
 mod sample_view;
+pub mod spe;
 mod swap;
 
 pub use attr::{ATTR_SIZE_KNOWN, ATTR_SIZE_VER0, Attr, AttrError, attr_kind};

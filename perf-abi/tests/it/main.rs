@@ -10,6 +10,7 @@
 mod byte_order;
 mod corpus;
 mod foreign;
+mod hardware_bytes;
 mod hostile;
 mod perf_script;
 mod roundtrip;
