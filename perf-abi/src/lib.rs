@@ -77,6 +77,7 @@ mod sample_type;
 mod sample_view;
 pub mod spe;
 mod swap;
+pub mod tracepoint;
 
 pub use attr::{ATTR_SIZE_KNOWN, ATTR_SIZE_VER0, Attr, AttrError, attr_kind};
 pub use attr_flags::AttrFlags;

@@ -92,6 +92,11 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         self.records.cut()
     }
 
+    /// Records of simpleperf's own that were passed over so far.
+    pub fn skipped(&self) -> u64 {
+        self.records.skipped()
+    }
+
     /// How often the queue was full and its older half was handed on before its time.
     pub fn early_flushes(&self) -> u64 {
         self.early_flushes

@@ -14,4 +14,5 @@ mod hardware_bytes;
 mod hostile;
 mod perf_script;
 mod roundtrip;
+mod tracepoints;
 mod written;
