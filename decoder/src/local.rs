@@ -26,6 +26,7 @@ use crate::context::Mode;
 use crate::group::GroupReads;
 use crate::identity::Identity;
 use crate::machine::{Machine, Place};
+use crate::memory::EventFacts;
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
@@ -71,6 +72,8 @@ pub struct Skipped {
 #[derive(Debug)]
 pub struct LocalSession<S> {
     events: Arc<EventTable>,
+    /// What must be known of each event.
+    facts: Vec<EventFacts>,
     machine: Machine,
     deriver: Deriver,
     group: GroupReads,
@@ -94,7 +97,13 @@ impl<S: ObjectSource> LocalSession<S> {
         if let Some(release) = features.os_release() {
             machine.set_kernel_release(&release);
         }
+        let pmus = features.pmu_mappings().unwrap_or_default();
+        let facts = events.events().iter().map(|event| {
+            let pmu = pmus.iter().find(|(kind, _)| *kind == event.attr.kind);
+            EventFacts::new(&event.attr, pmu.map(|(_, name)| name.as_str()), &event.name)
+        });
         Self {
+            facts: facts.collect(),
             events,
             machine,
             deriver: Deriver::of_file(features),
@@ -188,7 +197,9 @@ impl<S: ObjectSource> LocalSession<S> {
             }
         }
         self.frames = frames;
-        let addr = view.addr().filter(|_| self.names_data);
+        let facts = self.facts.get(event_index).copied().unwrap_or_default();
+        let memory = self.deriver.memory(&view, facts);
+        let addr = memory.addr.filter(|_| self.names_data);
         if mode == Mode::Kernel
             && let Some(addr) = addr.filter(|addr| addr >> 63 == 0)
         {
@@ -203,9 +214,10 @@ impl<S: ObjectSource> LocalSession<S> {
             self.remember(place.as_ref());
         }
         let entry = Deriver::entry(&self.machine, mode, code.as_ref(), &self.frames);
-        let derived = self
-            .deriver
-            .derive(&mut self.machine, &view, mode, pid, now, data, entry);
+        let access = (memory, facts);
+        let derived =
+            self.deriver
+                .derive(&mut self.machine, &view, access, mode, pid, now, data, entry);
         LocalSample {
             event,
             event_index,

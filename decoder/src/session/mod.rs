@@ -328,16 +328,31 @@ impl Session {
                 frames.clear();
             }
         }
-        let data = view.addr().filter(|addr| *addr != 0);
+        let facts = self
+            .events
+            .meta(event)
+            .map(|meta| meta.facts)
+            .unwrap_or_default();
+        let memory = self.deriver.memory(&view, facts);
+        let data = memory.addr.filter(|addr| *addr != 0);
         let data = data.map(|addr| self.machine.data(mode, pid, addr, time));
         if let Some(place) = data {
-            self.want(&place, mode, pid, view.addr().unwrap_or(0), time);
+            self.want(&place, mode, pid, memory.addr.unwrap_or(0), time);
         }
         let deriver = std::mem::take(&mut self.deriver);
         let entry = Deriver::entry(&self.machine, mode, Some(&code), &frames);
-        let derived = deriver.derive(&mut self.machine, &view, mode, pid, time, data, entry);
+        let derived = deriver.derive(
+            &mut self.machine,
+            &view,
+            (memory, facts),
+            mode,
+            pid,
+            time,
+            data,
+            entry,
+        );
         self.deriver = deriver;
-        if let (Some(place), Some(addr)) = (derived.data, view.addr()) {
+        if let (Some(place), Some(addr)) = (derived.data, memory.addr) {
             // Kernel code touches user memory: the variable is the process's.
             let owner = if addr >> 63 == 0 {
                 Mode::User
