@@ -36,7 +36,7 @@ impl Json {
     }
 
     /// Appends a sample and the end of its line.
-    pub(crate) fn write(&self, line: &mut Line, sample: &LocalSample<'_>) {
+    pub(crate) fn write(&mut self, line: &mut Line, sample: &LocalSample<'_>) {
         line.raw("{");
         self.write_who(line, sample);
         write_code(line, &sample.code(), sample.ip());
@@ -47,11 +47,10 @@ impl Json {
         line.raw(sample.derived.context.name());
         line.raw("\",");
         write_chain(line, sample);
-        let fields = self.fields.get(sample.event_index).and_then(Option::as_ref);
+        let fields = self.fields.get_mut(sample.event_index);
+        let fields = fields.and_then(Option::as_mut);
         if let Some((fields, raw)) = fields.zip(sample.view.raw()) {
-            line.raw("\"fields\":");
             fields.write_json(line, raw);
-            line.raw(",");
         }
         line.replace_last("}\n");
     }

@@ -71,7 +71,8 @@ impl Text {
                 .map_or("", String::as_str),
         );
         self.write_access(line, sample);
-        let fields = self.fields.get(sample.event_index).and_then(Option::as_ref);
+        let fields = self.fields.get_mut(sample.event_index);
+        let fields = fields.and_then(Option::as_mut);
         if let Some((fields, raw)) = fields.zip(sample.view.raw()) {
             fields.write_text(line, raw);
         }
