@@ -42,6 +42,7 @@ pub(crate) enum Command {
     /// List hosts with their facts, tiers and completeness
     Hosts(AskArgs),
     /// Show what is stored and what is missing, by reason
+    #[command(after_help = crate::command::ledger::ABOUT)]
     Ledger(AskArgs),
     /// Run one guarded SQL query against a server
     Sql(SqlArgs),

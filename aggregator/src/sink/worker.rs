@@ -18,6 +18,7 @@ use super::insert::{Ended, Target};
 use super::reader::{Reader, Stored};
 use super::record::{self, Kept};
 use super::vocabulary::Vocabulary;
+use super::waits::Waits;
 use super::{Stoppable, TOKENS_KEPT};
 use crate::config::SinkConfig;
 use crate::error::{SinkError, StreamError};
@@ -70,6 +71,7 @@ impl Worker {
         store: watch::Receiver<Store>,
         config: SinkConfig,
         stop: CancellationToken,
+        waits: Waits,
         room: Arc<Semaphore>,
     ) -> Self {
         let reader = Reader::new(nats.clone(), partition, 1);
@@ -77,6 +79,8 @@ impl Worker {
             store,
             stop: stop.clone(),
             partition,
+            waits,
+            refused_codes: config.refused_codes.clone(),
         };
         Self {
             partition,
@@ -300,13 +304,12 @@ impl Worker {
         loop {
             if at == facts.len() && !entered {
                 entered = true;
-                let samples = letters.iter().map(|letter| letter.samples).sum();
-                block::enter_refused(&kept.record, &mut facts, samples);
+                block::enter_refused(&kept.record, messages, &letters, &mut facts);
             }
             let Some(insert) = facts.get_mut(at) else {
                 break;
             };
-            match self.target.insert(insert).await? {
+            match self.target.insert(insert).await {
                 Ended::Stored => at += 1,
                 Ended::Stopped => return Ok(Err(Break::Stopped)),
                 Ended::Poisoned { sequences, why } => {

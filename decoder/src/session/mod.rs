@@ -393,6 +393,7 @@ impl Session {
                 time_wall_ns,
                 pid,
                 tid,
+            ledger.add(id, Reason::Nameless, u64::from(!ids.named && !ids.waits));
                 comm,
                 event,
                 code: ids,

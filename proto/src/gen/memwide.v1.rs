@@ -1539,6 +1539,8 @@ pub struct BlockRecord {
     pub last: u64,
     /// Shard the block goes to; 0 on one machine.
     #[prost(uint32, tag = "5")]
+    /// When its last batch was closed, nanoseconds since 1970 UTC, to 2 ns: the lowest bit is a flag, set when everything that
+    /// the source has sent since it came back after a long silence was expired. All other bits set: an import, never silent.
     pub shard: u32,
     /// Creation time of this record, whole seconds of wall time; column `ingested` of every row.
     #[prost(uint64, tag = "6")]
@@ -1743,6 +1745,9 @@ pub mod query_client {
         clippy::wildcard_imports,
         clippy::let_unit_value,
     )]
+    /// Of those stored, samples whose function has a name.
+    #[prost(uint64, tag = "8")]
+    pub samples_named: u64,
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     #[derive(Debug, Clone)]
