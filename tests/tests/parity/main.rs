@@ -8,6 +8,7 @@
 )]
 
 mod collection;
+mod damaged;
 mod perf;
 mod recorded;
 mod report;
