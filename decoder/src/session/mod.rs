@@ -15,7 +15,7 @@ pub use sent::Sent;
 use crate::classified::Deriver;
 use crate::context::Mode;
 use crate::group::GroupReads;
-use crate::identity::Kind;
+use crate::identity::{FileKey, Kind};
 use crate::machine::{Machine, Place};
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState};
@@ -54,6 +54,8 @@ pub struct Want {
     pub start: u64,
     /// First address behind it.
     pub end: u64,
+    /// Which file it is, where its path is all else that is known.
+    pub file: Option<v1::MappedFile>,
 }
 
 /// A batch, decoded.
@@ -441,6 +443,7 @@ impl Session {
             pid: if mode == Mode::Kernel { 0 } else { pid },
             start: area.map_or(0, |area| area.start),
             end: area.map_or(0, |area| area.end),
+            file: object.identity.file.map(FileKey::to_wire),
         });
     }
 
