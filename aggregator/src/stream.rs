@@ -75,7 +75,8 @@ pub(crate) async fn connect(
                 async_nats::Event::Disconnected => condition.fails(away(&url)),
                 _ => {}
             }
-            heard(name, event)
+            heard(name, &event);
+            std::future::ready(())
         });
     if let Some(token) = config.token.expose() {
         options = options.token(token.to_owned());
@@ -96,7 +97,7 @@ fn away(url: &str) -> String {
     format!("no server answers at {url}; trying on")
 }
 
-async fn heard(name: &'static str, event: async_nats::Event) {
+fn heard(name: &'static str, event: &async_nats::Event) {
     match event {
         async_nats::Event::Connected => tracing::info!(client = name, "connected to NATS"),
         async_nats::Event::Disconnected => {

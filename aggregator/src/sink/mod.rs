@@ -31,6 +31,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::config::SinkConfig;
 use crate::error::SinkError;
 use crate::stream::{connect, ensure, patiently};
+use insert::Target;
 use waits::Waits;
 use worker::Worker;
 
@@ -93,16 +94,14 @@ pub async fn sink_into(
     let mut workers = FuturesUnordered::new();
     for index in config.partitions() {
         let room = Arc::clone(&room);
-        let worker = Worker::new(
-            index,
-            nats.clone(),
-            records.clone(),
-            store.clone(),
-            config.clone(),
-            stop.clone(),
-            waits.clone(),
-            room,
-        );
+        let target = Target {
+            store: store.clone(),
+            stop: stop.clone(),
+            partition: index,
+            waits: waits.clone(),
+            refused_codes: config.refused_codes.clone(),
+        };
+        let worker = Worker::new(target, nats.clone(), records.clone(), config.clone(), room);
         workers.push(worker.run());
     }
     while let Some(ended) = workers.next().await {

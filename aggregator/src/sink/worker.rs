@@ -6,10 +6,9 @@ use std::time::Duration;
 use async_nats::jetstream::kv;
 use memwide_proto::{SCHEMA_VERSION, subject, v1};
 use memwide_service::{CancellationToken, clock};
-use memwide_store::Store;
 use memwide_store::rows::{Samples, TableRows};
 use prost::Message as _;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use super::block::{self, Insert, Poison};
 use super::close;
@@ -18,7 +17,6 @@ use super::insert::{Ended, Target};
 use super::reader::{Reader, Stored};
 use super::record::{self, Kept};
 use super::vocabulary::Vocabulary;
-use super::waits::Waits;
 use super::{Stoppable, TOKENS_KEPT};
 use crate::config::SinkConfig;
 use crate::error::{SinkError, StreamError};
@@ -65,23 +63,14 @@ macro_rules! go {
 
 impl Worker {
     pub(super) fn new(
-        partition: u16,
+        target: Target,
         nats: Nats,
         records: kv::Store,
-        store: watch::Receiver<Store>,
         config: SinkConfig,
-        stop: CancellationToken,
-        waits: Waits,
         room: Arc<Semaphore>,
     ) -> Self {
+        let (partition, stop) = (target.partition, target.stop.clone());
         let reader = Reader::new(nats.clone(), partition, 1);
-        let target = Target {
-            store,
-            stop: stop.clone(),
-            partition,
-            waits,
-            refused_codes: config.refused_codes.clone(),
-        };
         Self {
             partition,
             nats,
