@@ -103,6 +103,11 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
         self
     }
 
+    /// Reads bytes of the file that stand elsewhere.
+    pub(crate) fn read_elsewhere(&mut self, at: u64, out: &mut [u8]) -> std::io::Result<usize> {
+        self.source.read_elsewhere(at, out)
+    }
+
     /// The events of the file.
     pub(crate) fn events(&self) -> &Arc<EventTable> {
         &self.events

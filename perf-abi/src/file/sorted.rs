@@ -17,7 +17,8 @@
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
-use super::{Cut, EventTable, FileError, FileRecord, FileRecords};
+use super::spe::Merge;
+use super::{Cut, EventTable, FileError, FileRecord, FileRecords, SpeCounts};
 use crate::{RawRecord, kind};
 
 /// Bytes of records that wait to be sorted, at most. A file without rounds waits whole; when it is
@@ -54,8 +55,13 @@ pub struct SortedRecords<'f, R> {
     early_flushes: u64,
     failure: Option<FileError>,
     ended: bool,
+    /// Makes samples of SPE data.
+    spe: Option<Merge>,
+    /// What is next, while made samples go before it.
+    pending: Option<Step>,
 }
 
+#[derive(Debug, Clone, Copy)]
 enum Step {
     Queued(Queued),
     Unsorted { offset: u64, event: Option<usize> },
@@ -77,7 +83,19 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             early_flushes: 0,
             failure: None,
             ended: false,
+            spe: None,
+            pending: None,
         }
+    }
+
+    pub(crate) fn with_spe(mut self, spe: Option<Merge>) -> Self {
+        self.spe = spe;
+        self
+    }
+
+    /// What was made of SPE data, if the file has any; complete once [`SortedRecords::next`] has said `None`.
+    pub fn spe(&self) -> Option<SpeCounts> {
+        self.spe.as_ref().map(Merge::counts)
     }
 
     /// Lets at most `bytes` of records wait instead of [`QUEUE_BYTES`].
@@ -106,7 +124,12 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
     /// comes after all that was whole before it.
     #[expect(clippy::should_implement_trait, reason = "it lends")]
     pub fn next(&mut self) -> Result<Option<FileRecord<'_>>, FileError> {
-        let (offset, event, bytes) = match self.advance() {
+        let step = self.pending.take().unwrap_or_else(|| self.advance());
+        if self.make_before(&step)? {
+            self.pending = Some(step);
+            return self.lend_made();
+        }
+        let (offset, event, bytes) = match step {
             Step::Queued(entry) => {
                 let end = entry.at.saturating_add(entry.len);
                 (
@@ -120,10 +143,42 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         };
         let record =
             RawRecord::new(bytes).map_err(|source| FileError::Record { offset, source })?;
+        if let Some(spe) = &mut self.spe {
+            spe.note(&record, event);
+        }
         Ok(Some(FileRecord {
             offset,
             record,
             event,
+        }))
+    }
+
+    /// Makes a sample that comes before `step`.
+    #[inline]
+    fn make_before(&mut self, step: &Step) -> Result<bool, FileError> {
+        let Some(spe) = &mut self.spe else {
+            return Ok(false);
+        };
+        let until = match step {
+            Step::Queued(entry) => Some(entry.time),
+            Step::Unsorted { .. } => return Ok(false),
+            Step::End => None,
+        };
+        let records = &mut self.records;
+        Ok(spe.make(until, |at, out| records.read_elsewhere(at, out))?)
+    }
+
+    fn lend_made(&self) -> Result<Option<FileRecord<'_>>, FileError> {
+        let Some(spe) = &self.spe else {
+            return Ok(None);
+        };
+        let (bytes, offset) = spe.made();
+        let record =
+            RawRecord::new(bytes).map_err(|source| FileError::Record { offset, source })?;
+        Ok(Some(FileRecord {
+            offset,
+            record,
+            event: Some(spe.event()),
         }))
     }
 

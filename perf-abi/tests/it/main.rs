@@ -15,4 +15,5 @@ mod hostile;
 mod perf_script;
 mod roundtrip;
 mod tracepoints;
+mod spe_file;
 mod written;
