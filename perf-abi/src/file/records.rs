@@ -214,7 +214,7 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
                 kind::COMPRESSED | kind::COMPRESSED2 if self.opens_compressed => {
                     self.inflate_record(kind, len, offset)?;
                 }
-                kind::SIMPLEPERF_TYPE_START.. => {}
+                _ if len == 0 => {} // simpleperf's own, passed over
                 _ => {
                     self.payload = self.payload_len(kind, len);
                     self.payload_of = kind;
@@ -294,7 +294,7 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
             }
             return Ok(None);
         };
-        if kind >= kind::SIMPLEPERF_TYPE_START {
+        if kind::SIMPLEPERF_TYPES.contains(&kind) {
             return self.skip_simpleperf(kind, size, offset);
         }
         let len = usize::from(size);
