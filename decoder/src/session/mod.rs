@@ -395,7 +395,6 @@ impl Session {
                 time_wall_ns,
                 pid,
                 tid,
-            ledger.add(id, Reason::Nameless, u64::from(!ids.named && !ids.waits));
                 comm,
                 event,
                 code: ids,
@@ -407,6 +406,7 @@ impl Session {
             };
             self.block.push(&row, &view);
             ledger.add(id, Reason::Unresolved, u64::from(ids.waits));
+            ledger.add(id, Reason::Nameless, u64::from(!ids.named && !ids.waits));
             ledger.add(id, Reason::Partial, u64::from(partial));
         }
         self.group.rows = rows;

@@ -1539,6 +1539,8 @@ pub struct SourceCursor {
     pub source: ::core::option::Option<Source>,
     #[prost(uint64, tag = "2")]
     pub through: u64,
+    /// When its last batch was closed, nanoseconds since 1970 UTC, to 2 ns: the lowest bit is a flag, set when everything that
+    /// the source has sent since it came back after a long silence was expired. All other bits set: an import, never silent.
     #[prost(uint64, tag = "3")]
     pub last_wall_ns: u64,
 }
@@ -1556,8 +1558,6 @@ pub struct BlockRecord {
     pub last: u64,
     /// Shard the block goes to; 0 on one machine.
     #[prost(uint32, tag = "5")]
-    /// When its last batch was closed, nanoseconds since 1970 UTC, to 2 ns: the lowest bit is a flag, set when everything that
-    /// the source has sent since it came back after a long silence was expired. All other bits set: an import, never silent.
     pub shard: u32,
     /// Creation time of this record, whole seconds of wall time; column `ingested` of every row.
     #[prost(uint64, tag = "6")]
@@ -1745,6 +1745,9 @@ pub struct Completeness {
     /// Records not stored, by reason.
     #[prost(map = "string, uint64", tag = "7")]
     pub missing: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
+    /// Of those stored, samples whose function has a name.
+    #[prost(uint64, tag = "8")]
+    pub samples_named: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TierCount {
@@ -1762,9 +1765,6 @@ pub mod query_client {
         clippy::wildcard_imports,
         clippy::let_unit_value,
     )]
-    /// Of those stored, samples whose function has a name.
-    #[prost(uint64, tag = "8")]
-    pub samples_named: u64,
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
     #[derive(Debug, Clone)]
