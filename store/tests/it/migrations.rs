@@ -11,7 +11,7 @@ async fn the_schema_is_applied_once_and_matches_the_row_builders() {
         ["facts", "definitions", "views", "closes_in_array", "reasons"]
     );
     assert!(store.migrate().await.unwrap().is_empty());
-    assert_eq!(ask(&store, "SELECT count() FROM migrations").await, "3");
+    assert_eq!(ask(&store, "SELECT count() FROM migrations").await, "5");
     let uncommented = "SELECT table, name FROM system.columns WHERE database = 'memwide' AND comment = '' \
          AND table IN (SELECT name FROM system.tables WHERE database = 'memwide' AND engine LIKE '%MergeTree')";
     assert_eq!(ask(&store, uncommented).await, "");
