@@ -50,11 +50,16 @@ impl Tracepoint {
 }
 
 impl Tracepoint {
-    /// Reads the text of a `format` file of a 64-bit little-endian machine; `None` without name or id.
+    /// Reads the text of a `format` file; `None` without name or id. The machine is a 64-bit little-endian one unless lines
+    /// `byte_order:big` and `long_size:4` before the fields say otherwise: the kernel writes none, whoever passes a format
+    /// on may.
     pub fn parse(system: &str, text: &str) -> Option<Self> {
         parse(system, text, Order::Little, 8)
     }
 }
+
+/// Line of a format text that is passed on from a big-endian machine.
+const BIG_ENDIAN: &str = "byte_order:big";
 
 /// Reads a format text; `None` without name or id.
 pub(super) fn parse(
@@ -68,6 +73,7 @@ pub(super) fn parse(
         ..Tracepoint::default()
     };
     let mut id = None;
+    let (mut order, mut long_size) = (order, long_size);
     for line in text.lines() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix("name:") {
@@ -76,6 +82,10 @@ pub(super) fn parse(
             id = number.trim().parse().ok();
         } else if let Some(format) = line.strip_prefix("print fmt:") {
             format.trim().clone_into(&mut tracepoint.print_fmt);
+        } else if line == BIG_ENDIAN {
+            order = Order::Big;
+        } else if let Some(size) = line.strip_prefix("long_size:") {
+            long_size = size.trim().parse().unwrap_or(long_size);
         } else if line.starts_with("field:") {
             tracepoint
                 .fields
@@ -163,6 +173,13 @@ mod tests {
             ]
         );
         assert_eq!(tracepoint.print_fmt, "\"prev_comm=%s\", REC->prev_comm");
+    }
+
+    #[test]
+    fn a_format_that_is_passed_on_may_name_its_machine() {
+        let text = format!("byte_order:big\nlong_size:4\n{FORMAT}");
+        let field = &Tracepoint::parse("sched", &text).unwrap().fields[0];
+        assert_eq!((field.order, field.long_size), (Order::Big, 4));
     }
 
     #[test]

@@ -14,6 +14,6 @@ mod hardware_bytes;
 mod hostile;
 mod perf_script;
 mod roundtrip;
-mod tracepoints;
 mod spe_file;
+mod tracepoints;
 mod written;

@@ -10,9 +10,6 @@ use super::{SpeCounts, Trace};
 use crate::file::{Event, EventTable};
 use crate::{RawRecord, Record, SampleFields, Weight, encode, kind, misc};
 
-/// Bits 0, 3 of `AUX` records: the buffer was full; samples collided.
-const TRUNCATED: u64 = 1;
-const COLLISION: u64 = 8;
 /// Threads remembered with their process. More than any machine runs; what is beyond has no process.
 const THREADS_MAX: usize = 1 << 20;
 const NOBODY: u32 = u32::MAX;
@@ -186,8 +183,8 @@ impl Merge {
             Record::Fork(task) => self.belongs(task.tid, task.pid),
             Record::Aux(aux) => {
                 self.counts.handed += 1;
-                self.counts.truncated += u64::from(aux.flags & TRUNCATED != 0);
-                self.counts.collided += u64::from(aux.flags & COLLISION != 0);
+                self.counts.truncated += u64::from(aux.truncated());
+                self.counts.collided += u64::from(aux.collided());
             }
             Record::SwitchCpuWide(switch) if switch.switch.out && !self.has_context => {
                 let trailer = |event: &Event| Some(event.layout.as_ref().ok()?.trailer());
