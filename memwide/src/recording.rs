@@ -6,7 +6,9 @@ use crate::failure::Failure;
 use memwide_decoder::Mode;
 use memwide_decoder::edge::{FileSource, Places};
 use memwide_decoder::local::{LocalSample, LocalSession, Skipped};
-use memwide_perf_abi::file::{Cut, CutPart, EventTable, Features, TracingData, UserRecord};
+use memwide_perf_abi::file::{
+    Cut, CutPart, EventTable, Features, SpeCounts, TracingData, UserRecord,
+};
 use memwide_perf_abi::{FileError, PerfFile, RawRecord, Record, kind};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -181,6 +183,7 @@ impl Recording {
         left.cut = records.cut().or(feature_cut);
         left.early_flushes = records.early_flushes();
         left.foreign = records.skipped();
+        left.spe = records.spe();
         left.unfinished = unfinished;
         left.records = count;
         left.skipped = session.skipped();
@@ -253,6 +256,8 @@ pub(crate) struct Leftovers {
     pub(crate) aux: u64,
     /// Their bytes.
     pub(crate) aux_bytes: u64,
+    /// What was made of them, if they are SPE's.
+    spe: Option<SpeCounts>,
     /// Records of types this version has no name for.
     unknown: BTreeMap<u32, u64>,
     /// Records of simpleperf's own.
@@ -342,7 +347,9 @@ impl Leftovers {
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-        if self.aux > 0 {
+        if let Some(spe) = self.spe {
+            lines.extend(spe_lines(spe));
+        } else if self.aux > 0 {
             let (aux, bytes) = (self.aux, self.aux_bytes);
             lines.push(format!(
                 "{aux} pieces of hardware trace, {bytes} bytes: not decoded"
@@ -399,4 +406,33 @@ impl Leftovers {
             None => Ok(()),
         }
     }
+}
+
+/// What of SPE's trace is missing. How many samples collided or found no room, nobody knows.
+fn spe_lines(spe: SpeCounts) -> impl Iterator<Item = String> {
+    let of = spe.handed;
+    let counted = [
+        (
+            spe.collided,
+            format!(
+                "of {of} pieces of SPE trace lack samples that collided: a longer interval loses fewer"
+            ),
+        ),
+        (
+            spe.truncated,
+            format!(
+                "of {of} pieces of SPE trace are cut: a larger AUX area (perf record -m ,N) loses less"
+            ),
+        ),
+        (
+            spe.broken,
+            "operations sampled by SPE are damaged in the file: not shown".to_owned(),
+        ),
+        (
+            spe.bad_bytes,
+            "bytes of SPE trace belong to no packet: passed over".to_owned(),
+        ),
+    ];
+    let lines = counted.into_iter().filter(|(count, _)| *count > 0);
+    lines.map(|(count, what)| format!("{count} {what}"))
 }

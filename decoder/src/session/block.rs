@@ -93,9 +93,11 @@ impl Block {
         out.location_id.push(row.code.location.0);
         out.stack_id.push(row.stack.0);
         out.addr.push(row.derived.memory.addr.unwrap_or(0));
-        out.phys_addr.push(row.derived.memory.phys_addr.unwrap_or(0));
+        out.phys_addr
+            .push(row.derived.memory.phys_addr.unwrap_or(0));
         out.data_id.push(row.data.0);
-        out.data_src.push(row.derived.memory.data_src.map_or(0, |word| word.0));
+        out.data_src
+            .push(row.derived.memory.data_src.map_or(0, |word| word.0));
         out.period.push(row.period);
         out.weight
             .push(u32::try_from(weight.weight).unwrap_or(u32::MAX));

@@ -283,6 +283,10 @@ impl Session {
             if record.is_sample() {
                 let time = self.decode_sample(&record, clock, sent, ledger, partial);
                 newest = newest.max(time);
+            } else if let Ok(Record::Aux(aux)) = Record::parse(record) {
+                let event = self.events.table().event_of(&record);
+                let event = event.and_then(|at| self.events.meta(at));
+                ledger.trace(event.map_or(0, |meta| meta.id), aux);
             }
         }
         self.note_time(batch.number, newest);
