@@ -9,6 +9,7 @@
 
 mod collection;
 mod damaged;
+mod other_order;
 mod perf;
 mod recorded;
 mod report;
