@@ -16,6 +16,7 @@ mod pipe;
 mod reader;
 mod reads;
 mod records;
+mod simpleperf;
 mod sorted;
 mod source;
 mod spe;

@@ -7,7 +7,7 @@ use super::header::{FILE_HEADER_LEN, FileHeader, PIPE_HEADER_LEN, Section};
 use super::records::{Extent, Span};
 use super::{
     Cut, CutPart, Event, EventTable, Features, FileError, FileRecords, SortedRecords, TracingData,
-    event_name, feature, pipe, spe,
+    event_name, feature, pipe, simpleperf, spe,
 };
 use crate::bytes::{Cursor, Order, len64};
 use crate::{ATTR_SIZE_VER0, Attr, attr_kind, swap};
@@ -64,11 +64,25 @@ impl<R: Read + Seek> PerfFile<R> {
         } else {
             let attrs = file.read_attrs()?;
             file.read_features()?;
+            file.find_tracing_data(&attrs);
             file.tracing = file.features.tracing_data().map(Arc::new);
             file.name_events(attrs, |_| None);
         }
         file.find_spe()?;
         Ok(file)
+    }
+
+    /// Looks among the records for the tracing data of tracepoints that the header does not describe.
+    fn find_tracing_data(&mut self, attrs: &[(Attr, Vec<u64>)]) {
+        let wanted = |(attr, _): &(Attr, Vec<u64>)| attr.kind == attr_kind::TRACEPOINT;
+        let described = self.features.raw(feature::TRACING_DATA).is_some();
+        if described || !attrs.iter().any(wanted) {
+            return;
+        }
+        let span = self.span();
+        if let Some(bytes) = simpleperf::tracing_data(&mut self.reader, span) {
+            self.features.set_raw(feature::TRACING_DATA, bytes);
+        }
     }
 
     /// Looks for SPE data, where there may be any.

@@ -416,6 +416,66 @@ fn arrays_and_bitmasks_are_numbers_of_the_recording_machines_size() {
     }
 }
 
+/// Tracing data of one tracepoint.
+fn tracing_bytes(big: bool) -> Vec<u8> {
+    let (text, _) = lay_out(
+        "kfree",
+        &[("call_site", long(1)), ("ptr", long(2))],
+        "",
+        big,
+    );
+    let mut out = Out::new(big);
+    out.raw(b"\x17\x08\x44tracing0.5\0");
+    out.raw(&[u8::from(big), 8]).u32(4096);
+    out.raw(b"header_page\0").u64(0);
+    out.raw(b"header_event\0").u64(0);
+    out.u32(0).u32(1).raw(b"kmem\0").u32(1);
+    out.u64(u64::try_from(text.len()).unwrap());
+    out.raw(text.as_bytes());
+    out.bytes
+}
+
+#[test]
+fn tracing_data_among_the_records_names_the_events() {
+    let tracing = tracing_bytes(false);
+    let len = u32::try_from(tracing.len()).unwrap();
+    // As a record that holds it; as one of simpleperf's own; in pieces.
+    let mut plain = Out::new(false);
+    plain.record(66, 0, |out| {
+        out.u32(len).raw(&tracing);
+    });
+    let mut own = Out::new(false);
+    own.record(0x8009, 0, |out| {
+        out.u32(len).raw(&tracing);
+    });
+    let mut pieces = Out::new(false);
+    for piece in own.bytes.chunks(100) {
+        pieces.record(0x8004, 0, |out| {
+            out.raw(piece);
+        });
+    }
+    pieces.record(0x8005, 0, |_| {});
+    for records in [plain, own, pieces] {
+        let event = memwide_perf_abi::file::EventSpec {
+            attr: memwide_perf_abi::Attr {
+                kind: attr_kind::TRACEPOINT,
+                config: 77,
+                sample_type: memwide_perf_abi::sample::RAW,
+                ..memwide_perf_abi::Attr::default()
+            },
+            name: String::new(),
+            ids: vec![1],
+        };
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        // Never finished: the header describes nothing.
+        let mut writer = memwide_perf_abi::FileWriter::new(&mut bytes, &[event]).unwrap();
+        writer.write_records(&records.bytes).unwrap();
+        drop(writer);
+        let file = PerfFile::open(bytes).unwrap();
+        assert_eq!(file.events().events()[0].name, "kmem:kfree");
+    }
+}
+
 /// The part of perf's line that says what the event says, in perf's words.
 fn in_perfs_words(event: &TracepointEvent<'_>) -> Vec<String> {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
