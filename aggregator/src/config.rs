@@ -114,6 +114,9 @@ pub struct SinkConfig {
     pub close_every_s: u64,
     /// Bytes kept of blocks that the store refused for good; the oldest go first.
     pub dead_letter_bytes_max: u64,
+    /// Error codes of the store that also mean that it will never take the rows, besides those known as such: rows it
+    /// refuses with one of them become dead letters instead of holding their partition up.
+    pub refused_codes: Vec<u32>,
 }
 
 impl Default for SinkConfig {
@@ -129,6 +132,7 @@ impl Default for SinkConfig {
             block_wait_ms: 1_000,
             close_every_s: 3_600,
             dead_letter_bytes_max: 256 << 20,
+            refused_codes: Vec::new(),
         }
     }
 }

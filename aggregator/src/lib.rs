@@ -19,6 +19,7 @@ mod nats_server;
 mod owner;
 mod partition;
 mod publish;
+mod ready;
 mod rollup;
 mod server;
 mod sink;

@@ -46,6 +46,7 @@ declare_metrics! {
     pub counter STORED_ROWS = "sink_stored_rows_total", Rows, "Rows inserted, repeats included.";
     pub counter STORE_RETRIES = "sink_store_retries_total", Retries, "Inserts tried again.";
     pub counter DEAD = "sink_dead_letter_messages_total", Messages, "Messages the store refused for good.";
+    pub gauge BLOCKED = "sink_blocked_partitions", Partitions, "Partitions that stand still until somebody repairs the store; `/readyz` says which and why.";
     pub counter CLOSES = "sink_closed_partitions_total", Partitions, "Hour closes published.";
     pub histogram INSERT = "sink_insert_seconds", Seconds, "Time of one insert.",
         [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];

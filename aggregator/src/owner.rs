@@ -17,6 +17,7 @@ use crate::error::StreamError;
 use crate::metrics::{self, Offer};
 use crate::partition::{FlushHead, Offered, Partition, Verdict};
 use crate::publish::{Flush, Outcome, publish};
+use crate::ready::Cursors;
 use crate::rollup::{Memory, Rollup, Treatment};
 use crate::stream::{CursorRead, Nats, patiently, read_cursor};
 
@@ -103,10 +104,11 @@ pub(crate) struct Owner {
     in_flight: Option<InFlight>,
     in_flight_bytes: u64,
     shown_bytes: u64,
+    cursors: Cursors,
 }
 
 impl Owner {
-    pub(crate) fn new(index: u16, nats: Nats, partition: Partition) -> Self {
+    pub(crate) fn new(index: u16, nats: Nats, partition: Partition, cursors: Cursors) -> Self {
         Self {
             index,
             nats,
@@ -117,6 +119,7 @@ impl Owner {
             in_flight: None,
             in_flight_bytes: 0,
             shown_bytes: 0,
+            cursors,
         }
     }
 
@@ -131,6 +134,7 @@ impl Owner {
             return Ok(());
         };
         self.partition.reload(read.cursor.as_ref(), read.sequence);
+        self.cursors.one_read();
         let give_up = CancellationToken::new();
         let (mut stopping, mut drained) = (false, false);
         loop {

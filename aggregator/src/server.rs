@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use memwide_model::Source;
 use memwide_proto::{SCHEMA_VERSION, limits, v1};
+use memwide_service::admin::Readiness;
 use memwide_service::queue::{Bounds, Sender, bounded};
-use memwide_service::run::{RunError, Spawner, Tasks};
-use memwide_service::{CancellationToken, clock};
+use memwide_service::run::{Spawner, Tasks};
+use memwide_service::{CancellationToken, clock, grpc};
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::answers::{Listener, answers};
@@ -22,6 +24,7 @@ use crate::error::AggregatorError;
 use crate::metrics;
 use crate::owner::{Command, Owner};
 use crate::partition::Partition;
+use crate::ready::Cursors;
 use crate::stream::{connect, ensure, patiently};
 
 use v1::accumulate_server::{Accumulate, AccumulateServer};
@@ -46,9 +49,12 @@ const WINDOW_BYTES: u32 = 1 << 20;
 ///
 /// NATS may come later than this: until it is there and the stream is verified, connections wait. A stream with
 /// settings that would break the delivery promise is an error.
+///
+/// Conditions of `readiness`: `nats` (connected), `stream` (verified), `cursors` (those of all partitions are read).
 pub async fn serve(
     config: Config,
     listener: TcpListener,
+    readiness: Readiness,
     stop: CancellationToken,
 ) -> Result<(), AggregatorError> {
     if config.partitions == 0 || config.partitions > 1_024 {
@@ -58,7 +64,9 @@ pub async fn serve(
         );
         return Err(AggregatorError::Config(text));
     }
-    let nats = connect(&config.nats, "aggregator").await?;
+    let verified = readiness.expect("stream", "not verified yet: NATS has not answered");
+    let cursors = Cursors::new(&readiness, config.partitions);
+    let nats = connect(&config.nats, "aggregator", &readiness).await?;
     let ensured = patiently("stream", &stop, || {
         ensure(&nats, &config.nats, config.partitions)
     })
@@ -66,6 +74,7 @@ pub async fn serve(
     if ensured.is_none() {
         return Ok(());
     }
+    verified.holds();
     let tasks = Tasks::new(stop.child_token());
     let publisher = publisher_id();
     let mut queues = Vec::new();
@@ -79,6 +88,7 @@ pub async fn serve(
             index,
             nats.clone(),
             Partition::new(config.limits(), publisher),
+            cursors.clone(),
         );
         tasks.spawn(
             format!("partition {index}"),
@@ -95,22 +105,14 @@ pub async fn serve(
         .max_encoding_message_size(limits::MESSAGE_BYTES_MAX);
     let until = tasks.stop().clone();
     tasks.spawn("gRPC", async move {
-        tonic::transport::Server::builder()
-            .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_BYTES * 16)
-            .http2_keepalive_interval(Some(Duration::from_secs(20)))
-            .add_service(server)
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), until.cancelled_owned())
+        grpc::serve(listener, Routes::new(server), WINDOW_BYTES, until)
             .await
             .map_err(|failure| AggregatorError::Serve(failure).into())
     });
-    match tasks.run(GRACE).await {
-        Err(RunError::Failed { task, source }) => match source.downcast::<AggregatorError>() {
-            Ok(failure) => Err(failure),
-            Err(source) => Err(RunError::Failed { task, source }.into()),
-        },
-        other => Ok(other?),
-    }
+    tasks
+        .run(GRACE)
+        .await
+        .map_err(|failure| failure.into_cause().unwrap_or_else(Into::into))
 }
 
 /// New at each start: tells "mine" from "another's" in a cursor.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_nats::jetstream::{self, stream};
 use memwide_proto::{subject, v1};
 use memwide_service::CancellationToken;
+use memwide_service::admin::Readiness;
 use memwide_service::retry::Backoff;
 use memwide_service::telemetry::Chain;
 use prost::Message as _;
@@ -36,8 +37,12 @@ pub(crate) struct Nats {
     pub(crate) context: jetstream::Context,
 }
 
-/// Connects; comes back at once, also when no server is there yet.
-pub(crate) async fn connect(config: &NatsConfig, name: &'static str) -> Result<Nats, StreamError> {
+/// Connects; comes back at once, also when no server is there yet. The condition `nats` tells whether one is.
+pub(crate) async fn connect(
+    config: &NatsConfig,
+    name: &'static str,
+    readiness: &Readiness,
+) -> Result<Nats, StreamError> {
     let mut servers = Vec::new();
     for url in config
         .url
@@ -51,6 +56,8 @@ pub(crate) async fn connect(config: &NatsConfig, name: &'static str) -> Result<N
             source: source.into(),
         })?);
     }
+    let condition = readiness.expect("nats", away(&config.url));
+    let url = config.url.clone();
     let mut options = async_nats::ConnectOptions::new()
         .name(format!("memwide-{name}"))
         .retry_on_initial_connect()
@@ -62,14 +69,14 @@ pub(crate) async fn connect(config: &NatsConfig, name: &'static str) -> Result<N
             let factor = 1 << u32::try_from(attempts).unwrap_or(u32::MAX).min(5);
             (FIRST_PAUSE * factor).min(LONGEST_PAUSE)
         })
-        .event_callback(move |event| async move {
-            match event {
-                async_nats::Event::Connected => tracing::info!(client = name, "connected to NATS"),
-                async_nats::Event::Disconnected => {
-                    tracing::warn!(client = name, "lost the connection to NATS");
-                }
-                other => tracing::debug!(client = name, event = %other, "event of the NATS client"),
+        .event_callback(move |event| {
+            match &event {
+                async_nats::Event::Connected => condition.holds(),
+                async_nats::Event::Disconnected => condition.fails(away(&url)),
+                _ => {}
             }
+            heard(name, &event);
+            std::future::ready(())
         });
     if let Some(token) = config.token.expose() {
         options = options.token(token.to_owned());
@@ -84,6 +91,20 @@ pub(crate) async fn connect(config: &NatsConfig, name: &'static str) -> Result<N
     let mut context = jetstream::new(client.clone());
     context.set_timeout(config.request_timeout());
     Ok(Nats { client, context })
+}
+
+fn away(url: &str) -> String {
+    format!("no server answers at {url}; trying on")
+}
+
+fn heard(name: &'static str, event: &async_nats::Event) {
+    match event {
+        async_nats::Event::Connected => tracing::info!(client = name, "connected to NATS"),
+        async_nats::Event::Disconnected => {
+            tracing::warn!(client = name, "lost the connection to NATS");
+        }
+        other => tracing::debug!(client = name, event = %other, "event of the NATS client"),
+    }
 }
 
 /// Repeats `request` with growing pauses until it works, fails for good, or `stop` is cancelled (`None`).

@@ -109,6 +109,18 @@ impl Descriptor {
     }
 }
 
+/// `FS_IOC_GETVERSION`: `_IOR('v', 1, long)`.
+const GET_VERSION: libc::Ioctl = 0x8008_7601;
+
+/// What tells files of one inode number apart, where the file system says it.
+pub(crate) fn generation(file: &impl AsFd) -> Option<u32> {
+    // File systems write a 32-bit or a long number.
+    let mut version = 0_u64;
+    // SAFETY: the descriptor is open while borrowed; the kernel writes at most eight bytes to `version`.
+    check(unsafe { libc::ioctl(file.as_fd().as_raw_fd(), GET_VERSION, &raw mut version) }).ok()?;
+    u32::try_from(version & u64::from(u32::MAX)).ok()
+}
+
 fn check(outcome: i32) -> io::Result<()> {
     if outcome == 0 {
         Ok(())

@@ -3,8 +3,9 @@
 use crate::context::Mode;
 use crate::locality::{Topology, combine};
 use crate::machine::{Machine, Place};
+use crate::memory::{EventFacts, Memory};
 use crate::symbols::What;
-use memwide_model::{Classified, Context, DataSrc, Locality, LocalityBasis, Pmu, Region, classify};
+use memwide_model::{Classified, Context, Cpu, Locality, LocalityBasis, Pmu, Region, has_errata};
 use memwide_perf_abi::SampleView;
 use memwide_perf_abi::file::Features;
 use memwide_proto::v1;
@@ -15,6 +16,8 @@ const KERNEL_BIT: u64 = 1 << 63;
 /// What is derived from one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Derived {
+    /// The access as kernel or hardware tell it.
+    pub memory: Memory,
     /// Displayed values of `data_src`.
     pub class: Classified,
     /// Node of the data page.
@@ -34,23 +37,28 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// Of a sample of which nothing is known, or asked.
-    pub(crate) const UNKNOWN: Self = Self {
-        class: Classified::NONE,
-        page_node: None,
-        page_locality: Locality::Unknown,
-        locality: Locality::Unknown,
-        basis: LocalityBasis::None,
-        region: Region::Unknown,
-        data: None,
-        context: Context::Unknown,
-    };
+    /// Of a sample of which no more is asked than what it says of its access.
+    pub(crate) fn unasked(memory: Memory) -> Self {
+        Self {
+            memory,
+            class: Classified::NONE,
+            page_node: None,
+            page_locality: Locality::Unknown,
+            locality: Locality::Unknown,
+            basis: LocalityBasis::None,
+            region: Region::Unknown,
+            data: None,
+            context: Context::Unknown,
+        }
+    }
 }
 
 /// Knows the host's PMU and memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deriver {
     pmu: Pmu,
+    cpu: Cpu,
+    may_err: bool,
     topology: Topology,
     own_pid: Option<u32>,
 }
@@ -59,8 +67,11 @@ impl Deriver {
     /// From a host's facts.
     pub(crate) fn new(facts: &v1::HostFacts) -> Self {
         let pid = facts.labels.get("memwide.pid");
+        let cpu = Cpu::parse(&facts.cpuid, &facts.arch);
         Self {
             pmu: Pmu::of(&facts.cpu_vendor, &facts.arch),
+            cpu,
+            may_err: has_errata(cpu),
             topology: Topology::new(facts),
             own_pid: pid.and_then(|pid| pid.parse().ok()),
         }
@@ -85,6 +96,12 @@ impl Deriver {
         own.or_else(|| frames.iter().find_map(|(_, place)| machine.entry(place)))
     }
 
+    /// What a sample of an event says of its access.
+    #[inline]
+    pub(crate) fn memory(&self, view: &SampleView<'_>, event: EventFacts) -> Memory {
+        Memory::new(view, event, self.cpu)
+    }
+
     /// `data` is where the data address lies by the mode the code ran in.
     #[expect(
         clippy::too_many_arguments,
@@ -94,25 +111,26 @@ impl Deriver {
         &self,
         machine: &mut Machine,
         view: &SampleView<'_>,
+        (memory, event): (Memory, EventFacts),
         mode: Mode,
         pid: u32,
         time: u64,
         data: Option<Place>,
         entry: Option<Context>,
     ) -> Derived {
-        let word = view.data_src();
-        let class = word.map_or(Classified::NONE, |word| classify(DataSrc(word), self.pmu));
-        let page_node = view
-            .phys_addr()
+        let class = memory.classify(event, self.cpu, self.pmu, self.may_err);
+        let page_node = memory
+            .phys_addr
             .and_then(|phys| self.topology.node_of_page(phys));
         let page_locality = self.topology.page_locality(page_node, view.cpu());
         let (locality, basis) = combine(class.hw_locality, page_locality, class.level);
-        let (region, data) = match (view.addr(), data) {
+        let (region, data) = match (memory.addr, data) {
             (Some(addr), Some(place)) if addr != 0 => region(machine, mode, pid, addr, time, place),
             _ => (Region::Unknown, None),
         };
         let own = self.own_pid == Some(pid) || machine.is_own(pid, time);
         Derived {
+            memory,
             class,
             page_node,
             page_locality,

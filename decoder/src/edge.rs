@@ -8,8 +8,10 @@ use crate::local::{ObjectRequest, ObjectSource};
 use crate::symbols::What;
 use memwide_objects::{
     Flags, Limits, ObjectId, Segments, Source, Symbol, SymbolTable, Symbols, SymbolsBuilder,
+    read_image,
 };
 use std::fmt::Write;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Largest file read for its symbols, in bytes.
@@ -135,10 +137,13 @@ impl ObjectSource for FileSource {
     }
 }
 
+/// What of a file tells of symbols; of what is no ELF file, all.
 fn read(path: &Path) -> Option<Vec<u8>> {
     let meta = std::fs::metadata(path).ok()?;
     // Devices and pipes could block for ever.
-    (meta.is_file() && meta.len() <= FILE_MAX).then(|| std::fs::read(path).ok())?
+    let is_ours = meta.is_file() && meta.len() <= FILE_MAX;
+    let len = usize::try_from(meta.len()).ok().filter(|_| is_ours)?;
+    read_image(&mut File::open(path).ok()?, len).ok()
 }
 
 fn has_build_id(bytes: &[u8], id: &[u8]) -> bool {

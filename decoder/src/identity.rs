@@ -75,6 +75,33 @@ pub struct Identity {
     pub id: Box<[u8]>,
     /// Path, `[module]`, `[kernel.kallsyms]` or the symbol's name.
     pub path: Box<str>,
+    /// Which file lay at the path, where nothing better is known.
+    pub file: Option<FileKey>,
+}
+
+/// A file of one host, as its mapping records name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileKey {
+    /// Of the device.
+    pub major: u32,
+    /// Of the device.
+    pub minor: u32,
+    /// Number on the device; it may be given to another file later.
+    pub inode: u64,
+    /// Tells files of one number apart; 0: not known.
+    pub generation: u64,
+}
+
+impl FileKey {
+    /// On the wire.
+    pub fn to_wire(self) -> v1::MappedFile {
+        v1::MappedFile {
+            major: self.major,
+            minor: self.minor,
+            inode: self.inode,
+            generation: self.generation,
+        }
+    }
 }
 
 impl Identity {
@@ -85,6 +112,15 @@ impl Identity {
             kind,
             id: id.get(..20).unwrap_or(id).into(),
             path: path.get(..cut).unwrap_or(path).into(),
+            file: None,
+        }
+    }
+
+    /// A name, and which file lay there: another file at the same path is another identity.
+    pub fn of_path(path: &str, file: Option<FileKey>) -> Self {
+        Self {
+            file,
+            ..Self::new(Kind::Path, &[], path)
         }
     }
 
@@ -95,6 +131,16 @@ impl Identity {
 
     /// Its id. The path counts only where nothing better is known, or names a module.
     pub fn mapping_id(&self) -> MappingId {
+        if let (Some(file), true) = (self.file, self.id.is_empty()) {
+            let FileKey {
+                major,
+                minor,
+                inode,
+                generation,
+            } = file;
+            let named = format!("{}\0{major}:{minor}:{inode}:{generation}", self.path);
+            return MappingId::new(self.kind as u8, &[], &named);
+        }
         let path = if self.id.is_empty() || self.kind == Kind::Module {
             &self.path
         } else {
@@ -135,6 +181,23 @@ mod tests {
         );
         assert_ne!(id(Kind::Path, &[], "/bin/a"), id(Kind::Path, &[], "/bin/b"));
         assert_ne!(id(Kind::Module, &[1], "[a]"), id(Kind::Module, &[1], "[b]"));
+    }
+
+    #[test]
+    fn two_files_at_one_path_are_two_mappings() {
+        let id = |inode, generation| {
+            let file = FileKey {
+                major: 8,
+                minor: 1,
+                inode,
+                generation,
+            };
+            Identity::of_path("/bin/a", Some(file)).mapping_id()
+        };
+        assert_eq!(id(1, 2), id(1, 2));
+        assert_ne!(id(1, 2), id(1, 3));
+        assert_ne!(id(1, 2), id(2, 2));
+        assert_ne!(id(1, 2), Identity::of_path("/bin/a", None).mapping_id());
     }
 
     #[test]

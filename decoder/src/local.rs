@@ -28,6 +28,7 @@ use crate::context::Mode;
 use crate::group::GroupReads;
 use crate::identity::Identity;
 use crate::machine::{Machine, Place};
+use crate::memory::EventFacts;
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
@@ -81,6 +82,8 @@ pub struct LocalSession<S> {
 /// What turns samples into [`LocalSample`]s; apart from the events, which those borrow too.
 #[derive(Debug)]
 struct SampleDecoder<S> {
+    /// What must be known of each event.
+    facts: Vec<EventFacts>,
     machine: Machine,
     deriver: Deriver,
     source: S,
@@ -101,10 +104,14 @@ impl<S: ObjectSource> LocalSession<S> {
         if let Some(release) = features.os_release() {
             machine.set_kernel_release(&release);
         }
+        let pmus = features.pmu_mappings().unwrap_or_default();
+        let facts = events.events().iter().map(|event| {
+            let pmu = pmus.iter().find(|(kind, _)| *kind == event.attr.kind);
+            EventFacts::new(&event.attr, pmu.map(|(_, name)| name.as_str()), &event.name)
+        });
         Self {
-            events,
-            group: GroupReads::default(),
             decoder: SampleDecoder {
+                facts: facts.collect(),
                 machine,
                 deriver: Deriver::of_file(features),
                 source,
@@ -112,6 +119,8 @@ impl<S: ObjectSource> LocalSession<S> {
                 frames: Vec::new(),
                 wanted: Wanted::ALL,
             },
+            events,
+            group: GroupReads::default(),
             skipped: Skipped::default(),
         }
     }
@@ -225,7 +234,9 @@ impl<S: ObjectSource> SampleDecoder<S> {
         {
             self.walk(chain, pid);
         }
-        let addr = view.addr().filter(|_| wanted.has(Wanted::DATA));
+        let facts = self.facts.get(event_index).copied().unwrap_or_default();
+        let memory = self.deriver.memory(&view, facts);
+        let addr = memory.addr.filter(|_| wanted.has(Wanted::DATA));
         if mode == Mode::Kernel
             && let Some(addr) = addr.filter(|addr| addr >> 63 == 0)
         {
@@ -235,10 +246,19 @@ impl<S: ObjectSource> SampleDecoder<S> {
         let data = addr.map(|addr| self.data(mode, pid, addr));
         let derived = if wanted.has(Wanted::DERIVED) {
             let entry = Deriver::entry(&self.machine, mode, code.as_ref(), &self.frames);
-            self.deriver
-                .derive(&mut self.machine, &view, mode, pid, now, data, entry)
+            let access = (memory, facts);
+            self.deriver.derive(
+                &mut self.machine,
+                &view,
+                access,
+                mode,
+                pid,
+                now,
+                data,
+                entry,
+            )
         } else {
-            Derived::UNKNOWN
+            Derived::unasked(memory)
         };
         LocalSample {
             event,

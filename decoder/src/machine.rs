@@ -1,13 +1,13 @@
 //! One host as its records tell it: tasks, mappings, kernel; and what an address in it means.
 
 use crate::context::{Mode, Task, context};
-use crate::identity::{Identity, Kind, hashed};
+use crate::identity::{FileKey, Identity, Kind, hashed};
 use crate::names::NameIx;
 use crate::space::{Area, Fork, Policy, Space, Spaces};
 use crate::symbols::{Object, ObjectIx, Objects, TableState, What};
 use memwide_model::{Context, MappingId};
 use memwide_objects::{Access, SymbolRef};
-use memwide_perf_abi::{BuildId, Mmap, Mmap2, Record, misc};
+use memwide_perf_abi::{BuildId, FileId, Mmap, Mmap2, Record, misc};
 use rustc_hash::FxHashMap;
 
 /// `MAP_HUGETLB`.
@@ -241,7 +241,7 @@ impl Machine {
                 (Some(id), "[vdso]") => Identity::new(Kind::Vdso, &id, name),
                 (None, "[vdso]") => Identity::new(Kind::Vdso, &self.kernel_id, name),
                 (Some(id), _) => Identity::new(Kind::BuildId, &id, name),
-                (None, _) => Identity::new(Kind::Path, &[], name),
+                (None, _) => Identity::of_path(name, file_key(mmap).filter(|_| what == What::File)),
             }
         };
         let Some(object) = self.objects.intern(identity, what, 0) else {
@@ -412,6 +412,24 @@ impl Place {
             shown: address,
             ..Self::default()
         }
+    }
+}
+
+/// Which file is mapped, where the record says so.
+fn file_key(mmap: &Mmap2<'_>) -> Option<FileKey> {
+    match mmap.file {
+        FileId::Inode {
+            maj,
+            min,
+            ino,
+            generation,
+        } if ino != 0 => Some(FileKey {
+            major: maj,
+            minor: min,
+            inode: ino,
+            generation,
+        }),
+        _ => None,
     }
 }
 

@@ -220,13 +220,21 @@ impl Objects {
                 found = object.mapping;
             }
         }
-        if found != path_only
-            && let Some(table) = self.tables_by_id.remove(&path_only)
-        {
-            self.tables_by_id.insert(found, table);
+        if found == path_only {
+            return found;
+        }
+        let Some(table) = self.tables_by_id.remove(&path_only) else {
+            return found;
+        };
+        // Other mappings of the file may be known by its id already: one table is for all.
+        let known = *self.tables_by_id.entry(found).or_insert(table);
+        if known == table {
             if let Some(slot) = self.tables.get_mut(table as usize) {
                 slot.mapping = found;
             }
+        } else {
+            let same = self.all.iter_mut().filter(|object| object.mapping == found);
+            same.for_each(|object| object.table = known);
         }
         found
     }
@@ -302,6 +310,22 @@ mod tests {
         objects.set_state(mapping, TableState::Requested);
         assert!(matches!(objects.state(two), TableState::Requested));
         assert_eq!(objects.get(two).unwrap().dso(), "/bin/b");
+    }
+
+    #[test]
+    fn a_path_that_turns_out_to_be_a_known_file_shares_its_table() {
+        let mut objects = Objects::default();
+        let known = Identity::new(Kind::BuildId, &[7; 20], "/bin/a");
+        let known = objects.intern(known, What::File, 0).unwrap();
+        let path = Identity::of_path("/bin/b", None);
+        let path = objects.intern(path, What::File, 0).unwrap();
+        let mapping = objects.get(path).unwrap().mapping;
+        let found = objects.identify(mapping, Kind::BuildId, &[7; 20]);
+        objects.set_state(found, TableState::Requested);
+        for object in [known, path] {
+            assert_eq!(objects.get(object).unwrap().mapping, found);
+            assert!(matches!(objects.state(object), TableState::Requested));
+        }
     }
 
     #[test]

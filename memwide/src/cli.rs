@@ -42,6 +42,7 @@ pub(crate) enum Command {
     /// List hosts with their facts, tiers and completeness
     Hosts(AskArgs),
     /// Show what is stored and what is missing, by reason
+    #[command(after_help = crate::command::ledger::ABOUT)]
     Ledger(AskArgs),
     /// Run one guarded SQL query against a server
     Sql(SqlArgs),
@@ -188,10 +189,11 @@ pub(crate) struct SymbolArgs {
 }
 
 /// What a reader of files can expect of files that are not whole.
-const ABOUT_FILES: &str = "Files that are not whole: of a file that is cut, or whose recorder was killed, all whole records are read and standard \
-                           error says where it ends (exit code 0). A file of which nothing can be read, or whose records break off in the \
-                           middle, is bad input (exit code 65). What is not shown (samples of guests, of unknown events, lost records) is \
-                           counted on standard error.";
+const ABOUT_FILES: &str = "Files that are not whole: of a file that is cut, or whose recorder was killed, all whole records are read and shown; \
+                           then standard error says where and in what it ends, and the exit code is 65, as for files of which nothing \
+                           can be read. Only a pipe that ends in less than a record's header is taken as whole, as perf does (exit \
+                           code 0). What is not shown (samples of guests, of unknown events, lost records) is counted on standard \
+                           error. Files of machines of the other byte order are read as any other.";
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT_FILES)]

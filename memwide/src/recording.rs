@@ -5,9 +5,12 @@ use crate::cli::SymbolArgs;
 use crate::failure::Failure;
 use memwide_decoder::Mode;
 use memwide_decoder::edge::{FileSource, Places};
-use memwide_decoder::local::{LocalSample, LocalSession, Skipped};
-use memwide_perf_abi::file::{Cut, EventTable, Features, TracingData};
-use memwide_perf_abi::{FileError, PerfFile, Record, kind};
+use memwide_decoder::local::{LocalSample, LocalSession, Skipped, Wanted};
+use memwide_perf_abi::file::{
+    Cut, CutPart, EventTable, Features, SpeCounts, TracingData, UserRecord,
+};
+use memwide_perf_abi::{FileError, PerfFile, RawRecord, Record, kind};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
@@ -50,22 +53,30 @@ pub(crate) enum InputError {
         source: FileError,
     },
     /// It is cut before its first record.
+    #[error("{}: {cut}, before the first record; copy or record it again", path.display())]
+    NothingWhole { path: PathBuf, cut: Cut },
+    /// It is cut: what came before was read.
     #[error(
-        "{} is cut at byte {at}, before the first record{}; copy or record it again",
-        path.display(),
-        promised_text(*promised)
+        "{}: {cut}; the {records} records before that are read: copy or record it again for the rest",
+        path.display()
     )]
-    NothingWhole {
+    Cut {
         path: PathBuf,
-        at: u64,
-        promised: Option<u64>,
+        cut: Cut,
+        records: u64,
     },
-}
-
-fn promised_text(promised: Option<u64>) -> String {
-    promised.map_or_else(String::new, |end| {
-        format!(", though its header promises data up to byte {end}")
-    })
+    /// The recorder was killed: all that is there was read.
+    #[error(
+        "{} was never finished, its recorder was killed: it has no header features; its {records} records are read",
+        path.display()
+    )]
+    Unfinished { path: PathBuf, records: u64 },
+    /// A pipe's header and nothing else.
+    #[error(
+        "{} holds the header of a pipe and nothing behind it: the recorder was stopped before it wrote any record; record it again",
+        path.display()
+    )]
+    BarePipe { path: PathBuf },
 }
 
 /// A file whose header is read.
@@ -74,7 +85,7 @@ pub(crate) struct Recording {
     path: PathBuf,
     file: PerfFile<File>,
     places: Places,
-    names_data: bool,
+    wanted: Wanted,
 }
 
 impl Recording {
@@ -89,14 +100,14 @@ impl Recording {
                     kallsyms: symbols.kallsyms.clone(),
                     build_id_dir: None,
                 },
-                names_data: true,
+                wanted: Wanted::ALL,
             })
             .map_err(Failure::bad_input)
     }
 
-    /// Leaves data addresses without names and regions, where nobody asks for them.
-    pub(crate) fn without_data(mut self) -> Self {
-        self.names_data = false;
+    /// Finds out of samples what is wanted only; the rest reads as unknown.
+    pub(crate) fn wanting(mut self, wanted: Wanted) -> Self {
+        self.wanted = wanted;
         self
     }
 
@@ -121,12 +132,11 @@ impl Recording {
         mut each: impl FnMut(&LocalSample<'_>) -> ControlFlow<()>,
     ) -> Result<Leftovers, Failure> {
         let unfinished = self.file.unfinished();
+        let feature_cut = self.file.feature_cut();
         let source = FileSource::new(self.places);
         let events = Arc::clone(self.file.events());
-        let mut session = LocalSession::new(events, self.file.features(), source);
-        if !self.names_data {
-            session = session.without_data();
-        }
+        let session = LocalSession::new(events, self.file.features(), source);
+        let mut session = session.wanting(self.wanted);
         let mut left = Leftovers::default();
         let path = self.path;
         let unreadable = |source| InputError::Unreadable {
@@ -168,18 +178,18 @@ impl Recording {
                 break;
             }
         }
-        left.cut = records.cut();
+        left.cut = records.cut().or(feature_cut);
         left.early_flushes = records.early_flushes();
+        left.foreign = records.skipped();
+        left.spe = records.spe();
         left.unfinished = unfinished;
+        left.records = count;
         left.skipped = session.skipped();
         left.path = path;
-        match (left.cut, count) {
-            (Some(Cut { at, promised, .. }), 0) => {
-                Err(Failure::bad_input(InputError::NothingWhole {
-                    path: left.path,
-                    at,
-                    promised,
-                }))
+        match left.cut {
+            Some(cut) if count == 0 && left.foreign == 0 && !cut.records_whole() => {
+                let path = left.path;
+                Err(Failure::bad_input(InputError::NothingWhole { path, cut }))
             }
             _ => Ok(left),
         }
@@ -200,10 +210,15 @@ fn open(path: &Path) -> Result<PerfFile<File>, InputError> {
         });
     }
     let file = File::open(path).map_err(cannot_open)?;
-    PerfFile::open(file).map_err(|source| InputError::Unreadable {
+    let file = PerfFile::open(file).map_err(|source| InputError::Unreadable {
         path: path.to_owned(),
         source,
-    })
+    })?;
+    if file.is_bare_pipe() {
+        let path = path.to_owned();
+        return Err(InputError::BarePipe { path });
+    }
+    Ok(file)
 }
 
 fn other_than_file(kind: std::fs::FileType) -> Option<&'static str> {
@@ -237,6 +252,16 @@ pub(crate) struct Leftovers {
     pub(crate) lost_samples: u64,
     /// Pieces of hardware trace, which is not decoded.
     pub(crate) aux: u64,
+    /// Their bytes.
+    pub(crate) aux_bytes: u64,
+    /// What was made of them, if they are SPE's.
+    spe: Option<SpeCounts>,
+    /// Records of types this version has no name for.
+    unknown: BTreeMap<u32, u64>,
+    /// Records of simpleperf's own.
+    foreign: u64,
+    /// Records read.
+    records: u64,
     /// Where the file ends too early.
     pub(crate) cut: Option<Cut>,
     /// The recorder was killed.
@@ -249,7 +274,15 @@ pub(crate) struct Leftovers {
 }
 
 impl Leftovers {
-    fn note(&mut self, record: &memwide_perf_abi::RawRecord<'_>) {
+    #[inline]
+    fn note(&mut self, record: &RawRecord<'_>) {
+        match record.kind {
+            kind::SAMPLE | kind::MMAP | kind::MMAP2 | kind::COMM | kind::FORK | kind::EXIT => {}
+            _ => self.note_other(record),
+        }
+    }
+
+    fn note_other(&mut self, record: &RawRecord<'_>) {
         match record.kind {
             kind::LOST | kind::LOST_SAMPLES => match Record::parse(*record) {
                 Ok(Record::Lost(lost)) => self.lost = self.lost.saturating_add(lost.lost),
@@ -258,7 +291,13 @@ impl Leftovers {
                 }
                 _ => {}
             },
-            kind::AUXTRACE => self.aux += 1,
+            kind::AUXTRACE => {
+                self.aux += 1;
+                if let Some(UserRecord::Auxtrace(piece)) = UserRecord::parse(*record) {
+                    self.aux_bytes = self.aux_bytes.saturating_add(piece.size);
+                }
+            }
+            other if kind::name(other).is_none() => *self.unknown.entry(other).or_default() += 1,
             _ => {}
         }
     }
@@ -292,7 +331,10 @@ impl Leftovers {
                 self.lost_samples,
                 "samples dropped by the hardware or the kernel while recording",
             ),
-            (self.aux, "pieces of hardware trace: not decoded"),
+            (
+                self.foreign,
+                "records of simpleperf's own: passed over, only simpleperf knows them",
+            ),
             (
                 self.early_flushes,
                 "times the order of samples is uncertain: the file marks no rounds",
@@ -303,30 +345,92 @@ impl Leftovers {
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-        if self.unfinished {
-            lines.push("the recorder was killed: the file has no header features".to_owned());
-        }
-        if let Some(Cut { at, have, promised }) = self.cut {
-            let promised = promised_text(promised);
+        if let Some(spe) = self.spe {
+            lines.extend(spe_lines(spe));
+        } else if self.aux > 0 {
+            let (aux, bytes) = (self.aux, self.aux_bytes);
             lines.push(format!(
-                "the file is cut: of the record at byte {at} only {have} bytes are there{promised}; \
-                 what came before is shown"
+                "{aux} pieces of hardware trace, {bytes} bytes: not decoded"
             ));
         }
+        for (kind, count) in &self.unknown {
+            lines.push(format!(
+                "{count} records of type {kind}: unknown to this version, passed over"
+            ));
+        }
+        lines.extend(self.incomplete().map(|what| match what {
+            // The file is named already, where the lines are.
+            InputError::Cut { cut, records, .. } => {
+                format!("{cut}; the {records} records before that are shown")
+            }
+            _ => "the recorder was killed: the file has no header features".to_owned(),
+        }));
         lines
     }
 
-    /// Prints the lines to standard error.
+    /// Why the file is not whole, if it is not.
+    fn incomplete(&self) -> Option<InputError> {
+        let (path, records) = (self.path.clone(), self.records);
+        match self.cut {
+            Some(cut) => Some(InputError::Cut { path, cut, records }),
+            None if self.unfinished => Some(InputError::Unfinished { path, records }),
+            None => None,
+        }
+    }
+
+    /// perf too fails on such a file or warns. It says nothing of a pipe that ends in a few bytes, fewer than a header.
+    fn is_bad(&self) -> bool {
+        match self.cut {
+            Some(cut) => cut.what != CutPart::Header || cut.promised.is_some() || self.unfinished,
+            None => self.unfinished,
+        }
+    }
+
+    /// Prints the lines to standard error; why the file is not whole is said by [`Leftovers::into_result`], if that ends badly.
     #[expect(clippy::print_stderr, reason = "said beside the answer, not in it")]
     pub(crate) fn say(&self) {
-        for line in self.lines() {
+        let lines = self.lines();
+        let said_later = usize::from(self.incomplete().is_some() && self.is_bad());
+        for line in &lines[..lines.len() - said_later] {
             eprintln!("memwide: {}: {line}", self.path.display());
         }
     }
 
-    /// Bad input if the records broke off.
+    /// Bad input if the records broke off or the file is not whole.
     pub(crate) fn into_result(self) -> Result<(), Failure> {
-        self.damage
-            .map_or(Ok(()), |damage| Err(Failure::bad_input(damage)))
+        let incomplete = self.incomplete().filter(|_| self.is_bad() && !self.stopped);
+        match self.damage.or(incomplete) {
+            Some(damage) => Err(Failure::bad_input(damage)),
+            None => Ok(()),
+        }
     }
+}
+
+/// What of SPE's trace is missing. How many samples collided or found no room, nobody knows.
+fn spe_lines(spe: SpeCounts) -> impl Iterator<Item = String> {
+    let of = spe.handed;
+    let counted = [
+        (
+            spe.collided,
+            format!(
+                "of {of} pieces of SPE trace lack samples that collided: a longer interval loses fewer"
+            ),
+        ),
+        (
+            spe.truncated,
+            format!(
+                "of {of} pieces of SPE trace are cut: a larger AUX area (perf record -m ,N) loses less"
+            ),
+        ),
+        (
+            spe.broken,
+            "operations sampled by SPE are damaged in the file: not shown".to_owned(),
+        ),
+        (
+            spe.bad_bytes,
+            "bytes of SPE trace belong to no packet: passed over".to_owned(),
+        ),
+    ];
+    let lines = counted.into_iter().filter(|(count, _)| *count > 0);
+    lines.map(|(count, what)| format!("{count} {what}"))
 }

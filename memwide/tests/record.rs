@@ -223,7 +223,7 @@ fn a_larger_period_takes_fewer_samples_of_the_same_faults() {
 }
 
 #[test]
-fn the_command_keeps_its_output_and_its_status_is_told() {
+fn the_command_keeps_its_output_and_its_status() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("status.data");
     let output = memwide()
@@ -235,10 +235,39 @@ fn the_command_keeps_its_output_and_its_status_is_told() {
     let Some(said) = said(&output) else { return };
     assert_eq!(
         (output.status.code(), output.stdout.as_slice()),
-        (Some(0), &b"hello\n"[..]),
+        (Some(3), &b"hello\n"[..]),
         "{said}"
     );
     assert!(said.contains("exit status: 3"), "{said}");
+    let file = PerfFile::open(File::open(&file).unwrap()).unwrap();
+    assert!(!file.unfinished(), "the file is whole all the same");
+}
+
+#[test]
+fn a_command_that_a_signal_ends_gives_the_code_shells_give() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = memwide()
+        .arg("-o")
+        .arg(folder.path().join("killed.data"))
+        .args(["--", "sh", "-c", "kill -9 $$"])
+        .output()
+        .unwrap();
+    let Some(said) = said(&output) else { return };
+    assert_eq!(output.status.code(), Some(128 + 9), "{said}");
+    assert!(said.contains("signal: 9"), "{said}");
+}
+
+#[test]
+fn a_recording_without_samples_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("none.data");
+    let events = ["-e", "major-faults", "-c", "1000000"];
+    if let Some(said) = record(&events, &file, &["true"]) {
+        assert!(
+            said.contains("no event happened") && said.contains("memwide doctor"),
+            "{said}"
+        );
+    }
 }
 
 /// Starts a recording without a command and waits until it records; `None` where it cannot.
@@ -452,7 +481,7 @@ fn what_cannot_be_recorded_is_said_with_the_remedy_and_leaves_nothing() {
         at,
         &["-o", "x", "--", "./none"],
         1,
-        &["cannot run ./none", "No such file"],
+        &["cannot run ./none", "No such file", "give the path"],
     );
     refused(
         at,

@@ -69,6 +69,11 @@ fn is_intel(cpu: Cpu, models: &[u32]) -> bool {
     matches!(cpu, Cpu::Intel { family: 6, model } if models.contains(&model))
 }
 
+/// Whether any erratum concerns a CPU: asked once, so that the others need not be looked at sample by sample.
+pub fn has_errata(cpu: Cpu) -> bool {
+    LIST.iter().any(|erratum| (erratum.cpu)(cpu))
+}
+
 /// The errata that concern a word written by an event (`config`, where it is a CPU event of Intel's; else `None`).
 pub fn errata(
     cpu: Cpu,
@@ -103,6 +108,7 @@ mod tests {
         assert_eq!(count(haswell, Some(0x3c), any), 0);
         assert_eq!(count(haswell, None, any), 0);
         assert_eq!(count(skylake, Some(0x1cd), any), 0);
+        assert!(has_errata(haswell) && !has_errata(skylake));
 
         let zen = |model| Cpu::Amd {
             family: 0x19,

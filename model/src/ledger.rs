@@ -7,7 +7,7 @@ coded! {
     Reason {
         /// Samples the collector took from rings.
         Produced = 1, "produced";
-        /// Samples that became rows.
+        /// Samples that became rows; those among them that the store refused later are counted as `refused` besides.
         Stored = 2, "stored";
         /// Batches seen: a sign of life of idle hosts.
         Batches = 3, "batches";
@@ -25,14 +25,18 @@ coded! {
         Gap = 9, "gap";
         /// The decoder could not place them.
         Undecodable = 10, "undecodable";
-        /// The store refused them for good.
+        /// The store refused them for good, after they had been counted as stored: what is there is stored − refused.
         Refused = 11, "refused";
         /// Sent after the source had left the cursor.
         Expired = 12, "expired";
-        /// Rows whose function could not be resolved in time (they are stored).
+        /// Rows without a function's name because the symbol table had not come in time (they are stored).
         Unresolved = 13, "unresolved";
-        /// Rows decoded against a partly known address space (they are stored).
+        /// Rows of batches whose side-band was lost or damaged in part: their process, mapping or function may be wrong or
+        /// missing (they are stored).
         Partial = 14, "partial";
+        /// Rows without a function's name because there is none: no mapping at the address, no symbol table to be had, or
+        /// no symbol there (they are stored).
+        Nameless = 15, "nameless";
     }
 }
 

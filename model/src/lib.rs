@@ -26,7 +26,7 @@ pub use classify::{Classified, classify};
 pub use code::UnknownCode;
 pub use cpu::Cpu;
 pub use data_src::DataSrc;
-pub use errata::{Erratum, errata};
+pub use errata::{Erratum, errata, has_errata};
 pub use hash::ContentHash;
 pub use id::{
     BootId, DataId, EventId, FunctionId, HostId, LocationId, MappingId, PartitionId, Source,

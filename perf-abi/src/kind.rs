@@ -110,5 +110,5 @@ kinds! {
 /// First record type that belongs to perf's files, not to the kernel.
 pub const USER_TYPE_START: u32 = 64;
 
-/// First record type of simpleperf's own. Their size has 32 bits: `misc` holds the upper half.
-pub const SIMPLEPERF_TYPE_START: u32 = 32768;
+/// Record types of simpleperf's own. Their size has 32 bits: `misc` holds the upper half.
+pub const SIMPLEPERF_TYPES: std::ops::RangeInclusive<u32> = 0x8000..=0x80ff;

@@ -121,8 +121,10 @@ pub struct Completeness {
     pub hosts_seen: u64,
     /// Hosts known by facts or ledger within 24 hours before the range's end.
     pub hosts_expected: u64,
-    /// Samples that became rows.
+    /// Samples that are rows: those that became one less those the store refused later.
     pub samples_stored: u64,
+    /// Of these, samples whose function has a name.
+    pub samples_named: u64,
     /// Samples that collectors took from rings.
     pub samples_produced: u64,
     /// Samples stored, by tier.
@@ -144,6 +146,7 @@ impl Completeness {
             "hosts_seen": self.hosts_seen,
             "hosts_expected": self.hosts_expected,
             "samples_stored": self.samples_stored,
+            "samples_named": self.samples_named,
             "samples_produced": self.samples_produced,
             "tiers": tiers,
             "blind_seconds": self.blind_seconds,

@@ -1,6 +1,7 @@
 //! Configuration of the query service.
 
 use memwide_service::config::Secret;
+use memwide_service::machine::memory_bytes;
 use serde::{Deserialize, Serialize};
 
 /// Where the store is, and what a question may cost.
@@ -14,6 +15,9 @@ pub struct Config {
     pub limits: Limits,
 }
 
+/// A statement gets no more than this by default, in bytes: 8 of them at once on a usual server.
+const MEMORY_BYTES_MAX: u64 = 2 << 30;
+
 /// Bounds of one question or statement. Beyond them it fails and says which bound it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -24,8 +28,9 @@ pub struct Limits {
     pub rows: u64,
     /// Bytes of an answer.
     pub answer_bytes: usize,
-    /// Memory of one statement in the store, in bytes (`max_memory_usage`). 0: the store's own bound; the embedded
-    /// engine takes no other from a reader and gives a statement a half of its memory.
+    /// Memory of one statement in the store, in bytes (`max_memory_usage`): a quarter of this machine's or 2 GiB,
+    /// whichever is less, unless said otherwise. 0: the store's own bound. The embedded engine gives a statement at most
+    /// a half of its own memory, whatever is asked for.
     pub memory_bytes: u64,
     /// Statements under way at once, each question taking one; the rest wait.
     pub at_once: usize,
@@ -37,7 +42,7 @@ impl Default for Limits {
             seconds: 30,
             rows: 100_000,
             answer_bytes: 64 << 20,
-            memory_bytes: 0,
+            memory_bytes: (memory_bytes() / 4).min(MEMORY_BYTES_MAX),
             at_once: 8,
         }
     }

@@ -139,6 +139,7 @@ fn message(answer: Answer) -> v1::Answer {
                 .collect(),
             blind_seconds: complete.blind_seconds,
             missing: complete.missing.into_iter().collect(),
+            samples_named: complete.samples_named,
         }),
         source_table: answer.source_table.to_owned(),
         notes: answer.notes,

@@ -150,8 +150,14 @@ fn from_exception(code: Option<u32>, text: &str, limits: &Limits) -> Problem {
             "add LIMIT, or aggregate",
         ),
         Some(241) => limit(
-            format!("it needs more memory than a statement may have (max_memory_usage): {text}"),
-            "narrow the time range, or group by fewer columns",
+            format!(
+                "it needs more memory than {} (max_memory_usage): {text}",
+                match limits.memory_bytes {
+                    0 => "the store gives a statement".to_owned(),
+                    bytes => format!("the {} MiB a statement may have", bytes >> 20),
+                }
+            ),
+            "narrow the time range, group by fewer columns, or raise `limits.memory_bytes` of the query service",
         ),
         Some(202 | 203 | 209 | 210 | 319 | 394 | 425) => problem(
             Class::Unavailable,
@@ -242,7 +248,13 @@ mod tests {
              such as fleet_1h instead of samples"
         );
         assert!(of(396, "").detail.contains("100000 rows (max_result_rows)"));
-        assert!(of(241, "").detail.contains("max_memory_usage"));
+        let memory = of(241, "");
+        let limit = format!(
+            "the {} MiB a statement may have",
+            Limits::default().memory_bytes >> 20
+        );
+        assert!(memory.detail.contains(&limit), "{memory}");
+        assert!(memory.remedy.contains("limits.memory_bytes"), "{memory}");
     }
 
     #[test]

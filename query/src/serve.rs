@@ -1,10 +1,9 @@
 //! The listener: HTTP/1.1, HTTP/2 without TLS, gRPC and the admin endpoints on one port.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use memwide_service::CancellationToken;
-use memwide_service::admin::{self, Admin, Condition, Readiness};
+use memwide_service::admin::{self, Admin, Readiness};
 use memwide_service::metrics::Registry;
 use memwide_store::Store;
 use tokio::net::TcpListener;
@@ -15,13 +14,13 @@ use crate::service::Service;
 use crate::status::StatusDetail;
 use crate::{grpc, http, metrics};
 
-/// How often the store is asked whether it answers.
-const STORE_ASKED_EVERY: Duration = Duration::from_secs(2);
-
 /// The query service as a process of its own: the store is the one at `config.store`.
+///
+/// Condition of `readiness`: `store` (answers).
 pub async fn serve(
     config: Config,
     listener: TcpListener,
+    readiness: Readiness,
     stop: CancellationToken,
     status: watch::Receiver<StatusDetail>,
 ) -> anyhow::Result<()> {
@@ -33,7 +32,7 @@ pub async fn serve(
     let admin = Admin {
         service: "query",
         registry: Arc::new(Registry::new().with(metrics::ALL)),
-        readiness: Readiness::new(),
+        readiness,
         config: serde_json::to_value(&config)?,
     };
     serve_with(
@@ -61,17 +60,6 @@ pub async fn serve_with(
         .merge(admin.router());
     tokio::select! {
         served = admin::serve(listener, router, stop) => served,
-        () = watch_store(&service, &condition) => Ok(()),
-    }
-}
-
-/// Keeps the readiness condition; never ends.
-async fn watch_store(service: &Service, condition: &Condition) {
-    loop {
-        match service.status().await.store {
-            Ok(()) => condition.holds(),
-            Err(why) => condition.fails(why),
-        }
-        tokio::time::sleep(STORE_ASKED_EVERY).await;
+        never = condition.keep(|| async { service.status().await.store }) => match never {},
     }
 }

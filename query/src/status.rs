@@ -21,9 +21,9 @@ pub struct StatusDetail {
 pub struct ServiceState {
     /// Name, as `sink`.
     pub name: String,
-    /// `starting`, `running`, `restarting`, `stopped`, `failed`.
+    /// `starting`, `running`, `waiting`, `restarting`, `stopped`, `failed`.
     pub state: String,
-    /// Why, or what it does at the moment; may be empty.
+    /// Why, or what it waits for, as which partition of the sink for what; may be empty.
     pub detail: String,
 }
 

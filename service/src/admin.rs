@@ -1,8 +1,10 @@
 //! `/healthz /readyz /metrics /config /version`, and binding a port.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -16,6 +18,9 @@ use crate::build_info::BUILD;
 use crate::metrics::Registry;
 
 mod holder;
+
+/// Pause between two looks at a condition.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Named conditions that must hold before the process can do its work; clones share them.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +75,25 @@ impl Condition {
     /// It does not hold, for this reason.
     pub fn fails(&self, why_not: impl Into<String>) {
         self.of.lock().insert(self.name, Some(why_not.into()));
+    }
+
+    /// Sets it by the outcome of a look.
+    pub fn set(&self, outcome: Result<(), String>) {
+        match outcome {
+            Ok(()) => self.holds(),
+            Err(why_not) => self.fails(why_not),
+        }
+    }
+
+    /// Looks every two seconds, for ever: to be run beside the work it is about.
+    pub async fn keep<F>(self, mut look: impl FnMut() -> F) -> Infallible
+    where
+        F: Future<Output = Result<(), String>>,
+    {
+        loop {
+            self.set(look().await);
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 }
 

@@ -13,7 +13,10 @@
 //! | [`queue`] | channels bounded in bytes |
 //! | [`retry`] | backoff with jitter, and what an error says about trying again |
 //! | [`admin`] | `/healthz /readyz /metrics /config /version`, and binding a port |
+//! | [`grpc`] | the gRPC server |
+//! | [`random`] | secrets that live as long as the process |
 //! | [`child`] | processes that die with this one and are restarted when they die first |
+//! | [`machine`] | how large this machine is |
 //! | [`single`] | one process of a kind, by a lock file |
 //! | [`clock`] | the only place that asks what time it is |
 //! | [`exit`] | exit codes |
@@ -25,8 +28,11 @@ pub mod child;
 pub mod clock;
 pub mod config;
 pub mod exit;
+pub mod grpc;
+pub mod machine;
 pub mod metrics;
 pub mod queue;
+pub mod random;
 pub mod retry;
 pub mod run;
 pub mod single;

@@ -53,6 +53,21 @@ pub enum RunError {
     },
 }
 
+impl RunError {
+    /// The error of type `E` that the failed task ended with, for services whose tasks fail with one of their own.
+    pub fn into_cause<E>(self) -> Result<E, Self>
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        match self {
+            Self::Failed { task, source } => source
+                .downcast()
+                .map_err(|source| Self::Failed { task, source }),
+            other => Err(other),
+        }
+    }
+}
+
 /// What the end of a task means for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {

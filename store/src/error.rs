@@ -84,6 +84,9 @@ pub enum StoreError {
         #[source]
         source: std::io::Error,
     },
+    /// The engine process cannot be started or waited for.
+    #[error("the engine cannot be had")]
+    Child(#[from] memwide_service::child::ChildError),
     /// The engine process ended, or said nothing, before it was ready.
     #[error("the engine did not become ready ({status}); its last words: {last_words}")]
     NotReady {
@@ -112,14 +115,25 @@ fn exception_code(text: &str) -> Option<u32> {
 
 /// Codes that say "not now": timeouts, too many parts or queries, no memory left, shutting down, storage busy.
 const RETRY_CODES: &[u32] = &[
-    3, 159, 160, 202, 203, 209, 210, 236, 241, 242, 243, 252, 319, 394, 425, 439, 473, 517, 999,
-    1000, 1002,
+    3, 159, 160, 173, 198, 202, 203, 204, 209, 210, 225, 236, 241, 242, 243, 252, 285, 286, 319,
+    364, 384, 394, 425, 439, 473, 517, 571, 574, 677, 733, 735, 738, 745, 749, 762, 776, 777, 778,
+    999, 1000, 1002,
 ];
 
-/// Codes that say "this data cannot be read as that table's rows".
+/// Codes that say "these bytes can never be rows of that table": what cannot be read, converted, or breaks a constraint.
+/// None that waiting or an operator can cure (memory, disk, access, a table that is not there yet).
 const BLOCK_CODES: &[u32] = &[
-    6, 9, 10, 12, 16, 20, 26, 27, 32, 33, 34, 38, 41, 44, 50, 53, 69, 70, 72, 108, 117, 122, 131,
-    173, 190, 271, 321, 349, 441, 469, 571, 590, 636, 691,
+    // Not readable: texts, numbers, dates, ends, sizes, packing.
+    6, 11, 12, 25, 26, 27, 32, 33, 38, 39, 41, 72, 117, 128, 130, 131, 261, 271, 376, 441, 467, 536,
+    561, 563, 618, 632, 652, 675, 676, 760,
+    // Columns that do not fit together or are not the table's.
+    7, 8, 9, 10, 13, 15, 16, 19, 20, 92, 108, 120, 122, 161, 190, 282, 366, 645, 636,
+    // Types that are none or cannot become the table's.
+    34, 35, 36, 42, 43, 44, 48, 50, 53, 68, 70, 169, 170, 349, 370, 377, 378, 386, 438, 455, 549,
+    650, 691, 728, // Values beyond a type, a constraint, a partition key.
+    69, 153, 248, 321, 395, 407, 469, 565,
+    // The engine contradicts itself over these bytes; other bytes are fine.
+    49,
 ];
 
 impl StoreError {
@@ -164,6 +178,36 @@ impl StoreError {
         }
     }
 
+    /// ClickHouse's error code, if the store gave one.
+    pub fn code(&self) -> Option<u32> {
+        match self {
+            Self::Exception { code, .. } => *code,
+            _ => None,
+        }
+    }
+
+    /// What a person can do about it while something keeps failing with it.
+    pub fn remedy(&self) -> &'static str {
+        match (self.advice(), self.code()) {
+            (_, Some(243)) => "free disk space of the store",
+            (_, Some(241 | 173 | 776..=778)) => {
+                "give the store more memory, or ask less of it at once"
+            }
+            (Advice::Retry, _) => "it goes on by itself once the store answers",
+            (_, Some(60 | 81 | 218)) => {
+                "the schema is not there: restart the sink, which brings it up to date, or restore the table"
+            }
+            (_, Some(164 | 774)) => "make the store writable",
+            (_, Some(192..=194 | 291 | 497 | 516)) => {
+                "give the user in the store's URL its password and the grants of the schema's tables"
+            }
+            _ => {
+                "look at the store's log; if the rows themselves are to blame, name the code in `refused_codes` of the \
+                 sink: they become dead letters"
+            }
+        }
+    }
+
     /// One word a variant, as a metric's label.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -181,6 +225,7 @@ impl StoreError {
             Self::EngineOptions(_) => "engine_options",
             Self::SecretMissing(_) => "secret_missing",
             Self::Io { .. } => "io",
+            Self::Child(_) => "child",
             Self::NotReady { .. } => "not_ready",
         }
     }

@@ -1,5 +1,8 @@
 //! An access block as it came, checked once: after that every row can be read.
 
+use memwide_model::{
+    Blocked, Context, Level, Locality, LocalityBasis, Op, Outcome, Region, Snoop, Tlb,
+};
 use memwide_proto::v1::AccessBlock;
 
 /// Why a block cannot be read.
@@ -25,6 +28,16 @@ pub(crate) enum Malformed {
         /// Entries there are.
         entries: usize,
     },
+    /// A code that the vocabulary has no name for.
+    #[error(
+        "column {column} has code {code}, which is not known here: update the aggregator first"
+    )]
+    Code {
+        /// The column.
+        column: &'static str,
+        /// The code.
+        code: u8,
+    },
 }
 
 macro_rules! lengths {
@@ -34,6 +47,14 @@ macro_rules! lengths {
         })+
         $(if !$block.$optional.is_empty() && $block.$optional.len() != $rows {
             return Err(Malformed::Length { column: stringify!($optional), have: $block.$optional.len(), rows: $rows });
+        })+
+    };
+}
+
+macro_rules! codes {
+    ($block:ident, $($column:ident: $kind:ident,)+) => {
+        $(if let Some(code) = $block.$column.iter().find(|code| $kind::from_code(**code).is_err()) {
+            return Err(Malformed::Code { column: stringify!($column), code: *code });
         })+
     };
 }
@@ -53,7 +74,7 @@ fn points_within(
     }
 }
 
-/// Checks lengths and indexes; a column without any entry stands for zeros. Returns the number of rows.
+/// Checks lengths, indexes and codes; a column without any entry stands for zeros. Returns the number of rows.
 pub(crate) fn check(block: &AccessBlock) -> Result<usize, Malformed> {
     let rows = block.rows as usize;
     lengths!(block, rows,
@@ -61,6 +82,10 @@ pub(crate) fn check(block: &AccessBlock) -> Result<usize, Malformed> {
         optional: cpu pid tid ip function_id location_id stack_id addr phys_addr data_id data_src period weight ins_lat
             retire_lat page_shift op level outcome snoop tlb locked blocked hw_locality page_locality locality
             locality_basis region context workload page_node
+    );
+    codes!(block,
+        op: Op, level: Level, outcome: Outcome, snoop: Snoop, tlb: Tlb, blocked: Blocked, hw_locality: Locality,
+        page_locality: Locality, locality: Locality, locality_basis: LocalityBasis, region: Region, context: Context,
     );
     points_within(
         "comm",

@@ -290,7 +290,10 @@ impl Rollup {
             let reason = Reason::from_code(u8::try_from(entry.reason).ok()?).ok()?;
             // What was stored, and that there was a batch, is counted here and nowhere else.
             let ours = matches!(reason, Reason::Stored | Reason::Batches);
-            let of_rows = matches!(reason, Reason::Unresolved | Reason::Partial);
+            let of_rows = matches!(
+                reason,
+                Reason::Unresolved | Reason::Partial | Reason::Nameless
+            );
             let kept = !ours && (stored || !of_rows);
             kept.then_some((entry.event_id, reason, entry.records, entry.seconds))
         });

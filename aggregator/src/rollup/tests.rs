@@ -241,7 +241,7 @@ fn what_was_stored_is_counted_here_whatever_the_decoder_says() {
 #[test]
 fn columns_that_do_not_fit_together_are_counted_as_undecodable() {
     type Break = fn(&mut v1::AccessBlock);
-    let cases: [(Break, &str); 4] = [
+    let cases: [(Break, &str); 5] = [
         (
             |block| block.period.truncate(1),
             "column period has 1 entries, the block 3",
@@ -257,6 +257,10 @@ fn columns_that_do_not_fit_together_are_counted_as_undecodable() {
         (
             |block| block.events.clear(),
             "column event points at entry 0 of 0",
+        ),
+        (
+            |block| block.level = vec![1, 99, 1],
+            "column level has code 99, which is not known here: update the aggregator first",
         ),
     ];
     for (change, expected) in cases {

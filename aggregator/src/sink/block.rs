@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use memwide_model::Reason;
 use memwide_proto::{subject, v1};
 use memwide_store::native::{Constant, append_constants, walk};
-use memwide_store::rows::{FACTS, Ledger1m, LedgerRow, Samples, TableRows, TierOrNone};
+use memwide_store::rows::{FACTS, Ledger1m, Samples, TableRows};
 use prost::Message as _;
 
+use super::dead::Letter;
 use super::reader::Stored;
+use super::refused;
 use super::vocabulary::Vocabulary;
 use crate::encode;
 use crate::error::Cause;
@@ -184,26 +185,16 @@ fn read(
     Ok((block.table, block.day, columns, part))
 }
 
-/// The ledger's line about refused samples, added to the block's ledger insert or as one of its own.
-pub(super) fn enter_refused(record: &v1::BlockRecord, inserts: &mut Vec<Insert>, samples: u64) {
-    if samples == 0 {
-        return;
-    }
+/// The ledger's lines about refused samples, as an insert of their own.
+pub(super) fn enter_refused(
+    record: &v1::BlockRecord,
+    messages: &[Stored],
+    letters: &[Letter],
+    inserts: &mut Vec<Insert>,
+) {
     let partition = u16::try_from(record.partition).unwrap_or(u16::MAX);
     let ingested = u32::try_from(record.created_wall_s).unwrap_or(u32::MAX);
-    let mut ledger = Ledger1m::default();
-    ledger.push(&LedgerRow {
-        time: ingested - ingested % 60,
-        host: "",
-        source_id: 0,
-        event_id: 0,
-        event: "",
-        tier: TierOrNone(None),
-        reason: Reason::Refused,
-        records: samples,
-        seconds: 0.0,
-        last_batch: 0,
-    });
+    let ledger = refused::lines(messages, letters, ingested - ingested % 60);
     let constants = [
         Constant::U16("part", partition),
         Constant::Seconds("ingested", ingested),

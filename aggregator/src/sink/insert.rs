@@ -10,12 +10,15 @@ use memwide_store::{Advice, Store, StoreError};
 use tokio::sync::watch;
 
 use super::block::{Insert, Part};
+use super::waits::{For, Waits};
 use crate::metrics;
 
 /// First pause after a failed insert.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause while the store is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// After so many refused inserts somebody is told again.
+const REMIND_ATTEMPTS: u32 = 12;
 
 /// How an insert ended.
 #[derive(Debug)]
@@ -38,11 +41,14 @@ pub(super) struct Target {
     pub(super) store: watch::Receiver<Store>,
     pub(super) stop: CancellationToken,
     pub(super) partition: u16,
+    pub(super) waits: Waits,
+    /// Codes that mean refused rows by the configuration's word.
+    pub(super) refused_codes: Vec<u32>,
 }
 
 impl Target {
     /// Inserts under the insert's token, however long the store is away.
-    pub(super) async fn insert(&self, insert: &Insert) -> Result<Ended, StoreError> {
+    pub(super) async fn insert(&self, insert: &Insert) -> Ended {
         let columns: Vec<&str> = insert.columns.iter().map(String::as_str).collect();
         let body = insert.body();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -56,24 +62,27 @@ impl Target {
                 Ok(()) => {
                     metrics::INSERT.observe_duration(begin.elapsed());
                     metrics::STORED_ROWS.add(insert.rows());
-                    return Ok(Ended::Stored);
+                    self.waits.moves(self.partition);
+                    return Ended::Stored;
                 }
                 Err(failure) => failure,
             };
-            if failure.advice() != Advice::Retry {
-                let sequences = self.find_poison(insert, &columns).await?;
+            let advice = self.advice(&failure);
+            if advice != Advice::Retry {
+                let sequences = self.find_poison(insert, &columns, advice).await;
                 // Where the store takes none of many, it is not the rows that are to blame, unless it says so.
                 let some = sequences.len() < insert.parts.len();
-                let of_content = some || failure.advice() == Advice::RefusedBlock;
+                let of_content = some || advice == Advice::RefusedBlock;
                 if of_content && !sequences.is_empty() {
-                    return Ok(Ended::Poisoned {
+                    self.waits.moves(self.partition);
+                    return Ended::Poisoned {
                         sequences,
                         why: Chain(&failure).to_string(),
-                    });
+                    };
                 }
             }
             if self.pause(&mut backoff, &failure, &insert.table).await {
-                return Ok(Ended::Stopped);
+                return Ended::Stopped;
             }
         }
     }
@@ -87,6 +96,7 @@ impl Target {
         loop {
             let store = self.store.borrow().clone();
             let Err(failure) = run(store).await else {
+                self.waits.moves(self.partition);
                 return true;
             };
             if self.pause(&mut backoff, &failure, what).await {
@@ -105,35 +115,77 @@ impl Target {
         }
     }
 
-    /// Says once that the store is away, and at once that somebody must act.
-    fn complain(&self, attempts: u32, failure: &StoreError, what: &str) {
-        let (partition, error) = (self.partition, Chain(failure));
-        match failure.advice() {
-            Advice::Retry if attempts == 4 => {
-                tracing::warn!(partition, what, %error, "the store does not take an insert; trying on");
-            }
-            Advice::Retry => {
-                tracing::debug!(partition, what, %error, "the store did not take an insert; trying on");
-            }
-            _ if attempts < 2 => {
-                tracing::error!(partition, what, %error, "the store refuses an insert; nothing moves until that is repaired");
-            }
-            _ => {}
+    /// What to do about a failure, the configuration's word included.
+    fn advice(&self, failure: &StoreError) -> Advice {
+        let named = |code| self.refused_codes.contains(&code);
+        if failure.code().is_some_and(named) {
+            Advice::RefusedBlock
+        } else {
+            failure.advice()
         }
     }
 
-    /// Which messages of a refused insert are to blame: halves are offered to a table that keeps nothing.
-    async fn find_poison(&self, insert: &Insert, columns: &[&str]) -> Result<Vec<u64>, StoreError> {
+    /// Says once that the store is away, and at once that somebody must act; `/readyz` says it as long as it lasts.
+    fn complain(&self, attempts: u32, failure: &StoreError, what: &str) {
+        let (partition, error, remedy) = (self.partition, Chain(failure), failure.remedy());
+        let away = failure.advice() == Advice::Retry;
+        let whom = if away { For::Store } else { For::Somebody };
+        if !away || attempts > 1 {
+            let why = format!("the store does not take `{what}` ({error}); {remedy}");
+            self.waits.waits(partition, whom, why);
+        }
+        match (away, attempts) {
+            (true, 4) => {
+                tracing::warn!(partition, what, %error, remedy, "the store does not take an insert; trying on");
+            }
+            (true, _) => {
+                tracing::debug!(partition, what, %error, "the store did not take an insert; trying on");
+            }
+            // Again about once a minute: this lasts until somebody reads it.
+            (false, attempts) if attempts == 1 || attempts % REMIND_ATTEMPTS == 0 => {
+                tracing::error!(partition, what, %error, remedy, "the store refuses an insert; the partition stands still until that is repaired");
+            }
+            (false, _) => {}
+        }
+    }
+
+    /// Which messages of a refused insert are to blame: parts of it are offered to an empty table like the one meant.
+    /// Empty: none can be told.
+    async fn find_poison(&self, insert: &Insert, columns: &[&str], advice: Advice) -> Vec<u64> {
+        // A table that keeps nothing reads and converts rows like any other.
+        let found = self.probe(insert, columns, "ENGINE = Null").await;
+        if !found.is_empty() || advice != Advice::RefusedBlock {
+            return found;
+        }
+        // The rows' fault, but not a matter of reading them: a table of the same kind has the same partitions and keys.
+        self.probe(insert, columns, "").await
+    }
+
+    async fn probe(&self, insert: &Insert, columns: &[&str], engine: &str) -> Vec<u64> {
         let probe = format!("{}_probe_{}", insert.table, self.partition);
         let store = self.store.borrow().clone();
-        let make = format!(
-            "CREATE TABLE IF NOT EXISTS `{probe}` AS `{}` ENGINE = Null",
-            insert.table
-        );
-        if let Err(failure) = store.execute(&make).await {
-            tracing::warn!(table = probe, error = %Chain(&failure), "cannot look for the message that is refused");
-            return Ok(Vec::new());
+        let remove = format!("DROP TABLE IF EXISTS `{probe}`");
+        let make = format!("CREATE TABLE `{probe}` AS `{}` {engine}", insert.table);
+        for statement in [&remove, &make] {
+            if let Err(failure) = store.execute(statement).await {
+                tracing::warn!(table = probe, error = %Chain(&failure), "cannot look for the message that is refused");
+                return Vec::new();
+            }
         }
+        let found = self.bisect(&store, &probe, insert, columns).await;
+        if let Err(failure) = store.execute(&remove).await {
+            tracing::debug!(error = %Chain(&failure), "a probing table stays");
+        }
+        found
+    }
+
+    async fn bisect(
+        &self,
+        store: &Store,
+        probe: &str,
+        insert: &Insert,
+        columns: &[&str],
+    ) -> Vec<u64> {
         let mut suspects: Vec<&[Part]> = vec![&insert.parts];
         let mut found = Vec::new();
         while let Some(parts) = suspects.pop() {
@@ -141,15 +193,15 @@ impl Target {
                 parts: parts.to_vec(),
                 ..insert.clone()
             };
-            match store
-                .insert_native(&probe, columns, "", offered.body())
-                .await
-            {
+            let outcome = store
+                .insert_native(probe, columns, "", offered.body())
+                .await;
+            match outcome {
                 Ok(()) => {}
-                Err(failure) if failure.advice() == Advice::Retry => {
+                Err(failure) if self.advice(&failure) == Advice::Retry => {
                     // Away again: nothing is known; the insert is tried again as a whole.
                     tracing::debug!(error = %Chain(&failure), "the search for a refused message broke off");
-                    return Ok(Vec::new());
+                    return Vec::new();
                 }
                 Err(_) => {
                     if let [only] = parts {
@@ -161,12 +213,6 @@ impl Target {
                 }
             }
         }
-        if let Err(failure) = store
-            .execute(&format!("DROP TABLE IF EXISTS `{probe}`"))
-            .await
-        {
-            tracing::debug!(error = %Chain(&failure), "a probing table stays; it is empty");
-        }
-        Ok(found)
+        found
     }
 }

@@ -14,7 +14,9 @@ mod dead;
 mod insert;
 mod reader;
 mod record;
+mod refused;
 mod vocabulary;
+mod waits;
 mod worker;
 
 use std::sync::Arc;
@@ -22,25 +24,35 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use memwide_service::CancellationToken;
+use memwide_service::admin::Readiness;
 use memwide_store::Store;
 use tokio::sync::{Semaphore, watch};
 
 use crate::config::SinkConfig;
 use crate::error::SinkError;
 use crate::stream::{connect, ensure, patiently};
+use insert::Target;
+use waits::Waits;
 use worker::Worker;
 
 /// How long the store remembers tokens at least: an older open record stops the sink.
 const TOKENS_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Moves rows from the stream to the store at `config.store` until `stop` is cancelled.
-pub async fn sink(config: SinkConfig, stop: CancellationToken) -> Result<(), SinkError> {
+///
+/// Conditions of `readiness`: `nats` (connected), `store` (answers), `partitions` (none of the owned ones stands still until
+/// somebody repairs something; else which, and what to do).
+pub async fn sink(
+    config: SinkConfig,
+    readiness: Readiness,
+    stop: CancellationToken,
+) -> Result<(), SinkError> {
     let url = config
         .store
         .expose()
         .ok_or_else(|| SinkError::Config("`store` is not set: give its URL".to_owned()))?;
     let (_keep, store) = watch::channel(Store::from_url(url)?);
-    sink_into(config, store, stop).await
+    sink_into(config, store, readiness, stop).await
 }
 
 /// As [`sink`], into a store that may move: an embedded engine has another port and password after each restart.
@@ -48,6 +60,7 @@ pub async fn sink(config: SinkConfig, stop: CancellationToken) -> Result<(), Sin
 pub async fn sink_into(
     config: SinkConfig,
     store: watch::Receiver<Store>,
+    readiness: Readiness,
     stop: CancellationToken,
 ) -> Result<(), SinkError> {
     if let Some(beyond) = config
@@ -66,7 +79,8 @@ pub async fn sink_into(
             "close_every_s, block_rows and blocks_at_once must be at least 1".to_owned(),
         ));
     }
-    let nats = connect(&config.nats, "sink").await?;
+    let waits = Waits::new(&readiness);
+    let nats = connect(&config.nats, "sink", &readiness).await?;
     let ensured = patiently("stream", &stop, || async {
         ensure(&nats, &config.nats, config.partitions).await?;
         dead::ensure(&nats, &config).await?;
@@ -80,15 +94,14 @@ pub async fn sink_into(
     let mut workers = FuturesUnordered::new();
     for index in config.partitions() {
         let room = Arc::clone(&room);
-        let worker = Worker::new(
-            index,
-            nats.clone(),
-            records.clone(),
-            store.clone(),
-            config.clone(),
-            stop.clone(),
-            room,
-        );
+        let target = Target {
+            store: store.clone(),
+            stop: stop.clone(),
+            partition: index,
+            waits: waits.clone(),
+            refused_codes: config.refused_codes.clone(),
+        };
+        let worker = Worker::new(target, nats.clone(), records.clone(), config.clone(), room);
         workers.push(worker.run());
     }
     while let Some(ended) = workers.next().await {

@@ -47,13 +47,27 @@ impl Vocabulary {
         Self(known.collect())
     }
 
-    /// What a block declares and the table does not know.
+    /// What a block declares or holds and the table does not know.
     pub(super) fn unknown(&self, table: &str, block: &BlockView<'_>) -> Option<String> {
         block.columns.iter().find_map(|column| {
             let known = self.0.get(&(table.to_owned(), column.name.to_owned()))?;
-            let unknown = codes(column.kind)?.find(|code| !known.contains(*code))?;
+            let mut declared = [false; 256];
+            for code in codes(column.kind)? {
+                if !known.contains(code) {
+                    return Some(format!(
+                        "column {} of {table} has no code {code}: update the schema first",
+                        column.name
+                    ));
+                }
+                let number = code.rsplit_once(" = ")?.1.parse::<u8>().ok()?;
+                declared[usize::from(number)] = true;
+            }
+            let stray = column
+                .data
+                .iter()
+                .find(|code| !declared[usize::from(**code)])?;
             Some(format!(
-                "column {} of {table} has no code {unknown}: update the schema first",
+                "column {} of {table} holds code {stray}, which has no name",
                 column.name
             ))
         })
@@ -69,14 +83,19 @@ mod tests {
     fn a_code_the_table_has_no_name_for_is_named() {
         let table =
             Vocabulary::of([("samples", "level", "Enum8('L1' = 2, 'RAM' = 10)")].into_iter());
-        let unknown = |kind| {
+        let of = |kind, data| {
             let columns = vec![ColumnView {
                 name: "level",
                 kind,
-                data: &[],
+                data,
             }];
             table.unknown("samples", &BlockView { rows: 0, columns })
         };
+        let unknown = |kind| of(kind, &[]);
+        assert_eq!(of("Enum8('RAM' = 10, 'L1' = 2)", &[2, 10, 10]), None);
+        let stray = of("Enum8('RAM' = 10)", &[10, 2]);
+        let expected = "column level of samples holds code 2, which has no name";
+        assert_eq!(stray.as_deref(), Some(expected));
         assert_eq!(unknown("Enum8('RAM' = 10)"), None);
         assert_eq!(unknown("UInt8"), None);
         let expected = "column level of samples has no code 'XXL' = 99: update the schema first";

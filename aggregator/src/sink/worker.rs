@@ -6,10 +6,9 @@ use std::time::Duration;
 use async_nats::jetstream::kv;
 use memwide_proto::{SCHEMA_VERSION, subject, v1};
 use memwide_service::{CancellationToken, clock};
-use memwide_store::Store;
 use memwide_store::rows::{Samples, TableRows};
 use prost::Message as _;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use super::block::{self, Insert, Poison};
 use super::close;
@@ -64,20 +63,14 @@ macro_rules! go {
 
 impl Worker {
     pub(super) fn new(
-        partition: u16,
+        target: Target,
         nats: Nats,
         records: kv::Store,
-        store: watch::Receiver<Store>,
         config: SinkConfig,
-        stop: CancellationToken,
         room: Arc<Semaphore>,
     ) -> Self {
+        let (partition, stop) = (target.partition, target.stop.clone());
         let reader = Reader::new(nats.clone(), partition, 1);
-        let target = Target {
-            store,
-            stop: stop.clone(),
-            partition,
-        };
         Self {
             partition,
             nats,
@@ -300,13 +293,12 @@ impl Worker {
         loop {
             if at == facts.len() && !entered {
                 entered = true;
-                let samples = letters.iter().map(|letter| letter.samples).sum();
-                block::enter_refused(&kept.record, &mut facts, samples);
+                block::enter_refused(&kept.record, messages, &letters, &mut facts);
             }
             let Some(insert) = facts.get_mut(at) else {
                 break;
             };
-            match self.target.insert(insert).await? {
+            match self.target.insert(insert).await {
                 Ended::Stored => at += 1,
                 Ended::Stopped => return Ok(Err(Break::Stopped)),
                 Ended::Poisoned { sequences, why } => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use memwide_aggregator::sink_into;
 use memwide_proto::{subject, v1};
 use memwide_service::CancellationToken;
-use prost::Message as _;
+use memwide_service::admin::Readiness;
 use v1::aggregator_to_decoder::Message;
 
 use crate::feed::{Feed, Line, deliver};
@@ -220,7 +220,12 @@ async fn a_sink_that_dies_between_any_two_steps_loses_and_doubles_nothing() {
         feed.batches += 1;
         deliver(&[aggregator.address], &feed).await;
         let stop = CancellationToken::new();
-        let sink = sink_into(config.clone(), engine.stores(), stop.clone());
+        let sink = sink_into(
+            config.clone(),
+            engine.stores(),
+            Readiness::new(),
+            stop.clone(),
+        );
         let life = DiesAfter {
             inner: Box::pin(sink),
             polls,
@@ -247,125 +252,6 @@ async fn a_sink_that_dies_between_any_two_steps_loses_and_doubles_nothing() {
     );
     let sink = Sink::start(&nats, &engine);
     check(&engine, &[feed]).await;
-    sink.stop().await;
-    aggregator.stop().await;
-}
-
-/// The same block, but for `stack_id`, which is an array now.
-fn mistyped(view: &memwide_store::native::BlockView<'_>) -> Vec<u8> {
-    fn put_varint(mut number: usize, out: &mut Vec<u8>) {
-        while number >= 0x80 {
-            out.push(u8::try_from(number & 0x7f).unwrap() | 0x80);
-            number >>= 7;
-        }
-        out.push(u8::try_from(number).unwrap());
-    }
-    let mut out = Vec::new();
-    put_varint(view.columns.len(), &mut out);
-    put_varint(view.rows, &mut out);
-    for column in &view.columns {
-        let array = column.name == "stack_id";
-        let kind = if array { "Array(UInt64)" } else { column.kind };
-        for text in [column.name, kind] {
-            put_varint(text.len(), &mut out);
-            out.extend_from_slice(text.as_bytes());
-        }
-        let empty = vec![0; 8 * view.rows];
-        out.extend_from_slice(if array { &empty } else { column.data });
-    }
-    out
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_the_store_refuses_go_to_the_dead_letters_and_the_rest_is_stored() {
-    let Some((nats, engine)) = servers().await else {
-        return;
-    };
-    let aggregator = Aggregator::start(&nats).await;
-    let feed = Feed::new(1, 3, 5_000);
-    deliver(&[aggregator.address], &feed).await;
-    // Before a sink sees them: messages that the table cannot take, between those that it can.
-    let context = async_nats::jetstream::new(nats.client().await);
-    let partition = feed.source.partition(crate::support::PARTITIONS).0;
-    let stream = context.get_stream(subject::STREAM).await.unwrap();
-    let builder = stream
-        .raw_message_builder()
-        .sequence(1)
-        .next_by_subject(subject::data(partition));
-    let mut message = builder.send().await.unwrap();
-    let samples = loop {
-        let block = v1::RowBlock::decode(message.payload).unwrap();
-        if block.table == "samples" {
-            break block;
-        }
-        let builder = stream.raw_message_builder().sequence(message.sequence + 1);
-        message = builder
-            .next_by_subject(subject::data(partition))
-            .send()
-            .await
-            .unwrap();
-    };
-    let native = zstd::bulk::decompress(&samples.native_zstd, 1 << 20).unwrap();
-    let poison = |native: Vec<u8>, rows: u32| v1::RowBlock {
-        rows,
-        native_bytes: native.len() as u64,
-        native_zstd: zstd::bulk::compress(&native, 1).unwrap().into(),
-        ..samples.clone()
-    };
-    // A level that the table has no name for, as from a newer aggregator; a column of a type that cannot be converted;
-    // and something that is no block at all.
-    let view = memwide_store::native::walk(&native).unwrap();
-    let level = view
-        .columns
-        .iter()
-        .find(|column| column.name == "level")
-        .unwrap()
-        .data;
-    let codes = level.as_ptr().addr() - native.as_ptr().addr();
-    let mut newer = native.clone();
-    for code in &mut newer[codes..codes + level.len()] {
-        *code = if *code == 10 { 99 } else { *code };
-    }
-    let at = native
-        .windows(10)
-        .position(|bytes| bytes == b"'RAM' = 10")
-        .unwrap();
-    newer[at..at + 10].copy_from_slice(b"'XXL' = 99");
-    let letters = [
-        poison(newer, samples.rows),
-        poison(mistyped(&view), samples.rows),
-        poison(vec![0xff; 40], 2),
-    ];
-    let refused = 2 * u64::from(samples.rows) + 2;
-    for letter in &letters {
-        let sent = context
-            .publish(subject::data(partition), letter.encode_to_vec().into())
-            .await
-            .unwrap();
-        sent.await.unwrap();
-    }
-    let feed = Feed { batches: 6, ..feed };
-    deliver(&[aggregator.address], &feed).await;
-    let sink = Sink::start(&nats, &engine);
-    until("refused rows are in the ledger", || async {
-        engine
-            .number("SELECT sum(records) FROM ledger_1m WHERE reason = 'refused'")
-            .await
-            == refused
-    })
-    .await;
-    check(&engine, &[feed]).await;
-    let mut dead = context
-        .get_stream(subject::DEAD_LETTER_STREAM)
-        .await
-        .unwrap();
-    assert_eq!(dead.info().await.unwrap().state.messages, 3);
-    assert_eq!(
-        engine
-            .ask("SELECT name FROM system.tables WHERE name LIKE '%probe%'")
-            .await,
-        ""
-    );
     sink.stop().await;
     aggregator.stop().await;
 }

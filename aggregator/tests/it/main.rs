@@ -8,6 +8,8 @@ mod feed;
 #[cfg(test)]
 mod pipeline;
 #[cfg(test)]
+mod poison;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod support;

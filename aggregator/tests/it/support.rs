@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use memwide_aggregator::{Config, NatsConfig, SinkConfig, serve, server_config, sink_into};
 use memwide_service::CancellationToken;
+use memwide_service::admin::Readiness;
 use memwide_service::config::Secret;
 use memwide_store::engine::{Child as Engine, ChildOptions, EngineOptions};
 use memwide_store::{Request, Store, tools};
@@ -224,6 +225,7 @@ pub(crate) const PARTITIONS: u16 = 2;
 /// A running aggregator.
 pub(crate) struct Aggregator {
     pub(crate) address: SocketAddr,
+    pub(crate) readiness: Readiness,
     stop: CancellationToken,
     task: JoinHandle<Result<(), memwide_aggregator::AggregatorError>>,
 }
@@ -243,10 +245,11 @@ impl Aggregator {
         change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(serve(config, listener, stop.clone()));
+        let (stop, readiness) = (CancellationToken::new(), Readiness::new());
+        let task = tokio::spawn(serve(config, listener, readiness.clone(), stop.clone()));
         Self {
             address,
+            readiness,
             stop,
             task,
         }
@@ -270,6 +273,7 @@ pub(crate) fn sink_config(nats: &Nats) -> SinkConfig {
 
 /// A running sink.
 pub(crate) struct Sink {
+    pub(crate) readiness: Readiness,
     stop: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), memwide_aggregator::SinkError>>,
 }
@@ -280,9 +284,18 @@ impl Sink {
     }
 
     pub(crate) fn with(config: SinkConfig, engine: &TestEngine) -> Self {
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(sink_into(config, engine.stores(), stop.clone()));
-        Self { stop, task }
+        let (stop, readiness) = (CancellationToken::new(), Readiness::new());
+        let task = tokio::spawn(sink_into(
+            config,
+            engine.stores(),
+            readiness.clone(),
+            stop.clone(),
+        ));
+        Self {
+            readiness,
+            stop,
+            task,
+        }
     }
 
     /// Stops it between two blocks.

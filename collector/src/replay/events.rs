@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use memwide_model::{LatencyKind, Tier};
 use memwide_perf_abi::file::{Event, Features, TracingData};
-use memwide_perf_abi::{ATTR_SIZE_KNOWN, Attr, attr_kind, sample};
+use memwide_perf_abi::{ATTR_SIZE_KNOWN, Attr, Order, attr_kind, sample};
 use memwide_proto::v1::EventDesc;
 
 use crate::events::intel_load_latency;
@@ -125,7 +125,15 @@ fn threshold(name: &str) -> u32 {
 /// A tracepoint's format file, as the kernel writes it.
 fn format_of(tracing: &TracingData, id: u64) -> Option<String> {
     let tracepoint = tracing.tracepoint(id)?;
-    let mut text = format!("name: {}\nID: {id}\nformat:\n", tracepoint.name);
+    // What differs from the machines a format is written for by default stands before it.
+    let mut text = String::new();
+    if tracing.order == Order::Big {
+        text += "byte_order:big\n";
+    }
+    if tracing.long_size != 8 {
+        let _ = writeln!(text, "long_size:{}", tracing.long_size);
+    }
+    let _ = writeln!(text, "name: {}\nID: {id}\nformat:", tracepoint.name);
     for field in &tracepoint.fields {
         // Brackets stand behind the name, except those of `__data_loc char[]`.
         let (ty, array) = match field.ty.find('[') {

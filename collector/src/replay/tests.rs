@@ -315,5 +315,8 @@ fn bad_input_is_named_and_is_the_inputs_fault() {
             ..ImportOptions::default()
         },
     );
-    assert!(kept.unwrap().summary().events[0].samples > 100);
+    let kept = kept.unwrap().summary();
+    assert!(kept.events[0].samples > 100 && kept.records > kept.events[0].samples);
+    let cut = kept.cut.unwrap();
+    assert!(cut.at < u64::try_from(whole.len() / 2).unwrap() && !kept.unfinished);
 }

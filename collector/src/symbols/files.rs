@@ -1,20 +1,28 @@
 //! The file behind a mapping, whichever way it can still be reached.
 
-use std::fs::File;
+use std::collections::HashSet;
+use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 
 use memwide_objects::{IdKind, Limits, ObjectError, ObjectId, SymbolTable};
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 
+use super::same_file::is_same;
 use crate::events::machine::Machine;
 use crate::snapshot::{in_root, open_mapped, open_regular};
 
+/// Mount namespaces looked into for a path whose process has ended, and processes looked at for them.
+const NAMESPACES_MAX: usize = 256;
+const PROCESSES_MAX: usize = 16_384;
+
 /// The file's content, if it is the one asked for.
 ///
-/// By the mapping itself, by the path as the process sees it, or, when the process is gone, by the path as we see it. The
-/// last is only believed with a matching id: another file may lie there.
+/// By the mapping itself, by the path as the process sees it, by the path as we see it, or, when the process is gone, as
+/// any other process sees it. All but the first two, while the process lives, are only believed with a matching id, or if
+/// they are the very file the mapping's record names: another file may lie there.
 pub(super) fn find(
     machine: &Machine,
     request: &SymbolRequest,
@@ -25,19 +33,30 @@ pub(super) fn find(
     let path = asked.path.strip_suffix(" (deleted)").unwrap_or(&asked.path);
     let alive = request.pid != 0 && folder.exists();
     let mut why = "the file is gone".to_owned();
-    let candidates: [&dyn Fn() -> Option<File>; 3] = [
-        &|| open_mapped(&folder, request.start, request.end, b""),
-        &|| open_regular(&in_root(&folder, path.as_bytes())?),
-        &|| {
-            path.starts_with('/')
-                .then(|| open_regular(Path::new(path)))?
-        },
-    ];
-    for (way, open) in candidates.iter().enumerate() {
-        let Some(file) = open() else {
+    let mapped = || open_mapped(&folder, request.start, request.end, b"");
+    let seen = || open_regular(&in_root(&folder, path.as_bytes())?);
+    let ours = || {
+        let absolute = path.starts_with('/');
+        absolute.then(|| open_regular(Path::new(path)))?
+    };
+    let elsewhere = || {
+        // Without a device and inode there is nothing to know it by.
+        let roots = request.file.map(|_| other_roots(machine));
+        let roots = roots.into_iter().flatten();
+        roots.filter_map(|folder| open_regular(&in_root(&folder, path.as_bytes())?))
+    };
+    let first: [&dyn Fn() -> Option<File>; 3] = [&mapped, &seen, &ours];
+    let first = first.into_iter().enumerate();
+    let first = first.filter_map(|(way, open)| Some((way, open()?)));
+    let others = std::iter::once_with(elsewhere).flatten();
+    for (way, file) in first.chain(others.map(|file| (3, file))) {
+        if let Some(wanted) = &request.file
+            && !is_same(machine, &file, wanted)
+        {
+            "another file lies at the path now".clone_into(&mut why);
             continue;
-        };
-        let bytes = match read_bounded(file, bytes_max) {
+        }
+        let bytes = match read_elf(file, bytes_max) {
             Ok(bytes) => bytes,
             Err(error) => {
                 why = error;
@@ -46,7 +65,7 @@ pub(super) fn find(
         };
         if asked.id.is_empty() {
             // The mapping itself is always the right one; a path is, as long as the process lives.
-            if way == 0 || (way == 1 && alive) {
+            if request.file.is_some() || way == 0 || (way == 1 && alive) {
                 return Ok(bytes);
             }
             "the process is gone and the file has no build id to check".clone_into(&mut why);
@@ -58,6 +77,21 @@ pub(super) fn find(
         "another file lies at the path now".clone_into(&mut why);
     }
     Err(why)
+}
+
+/// One process of each mount namespace.
+fn other_roots(machine: &Machine) -> Vec<PathBuf> {
+    let mut namespaces = HashSet::new();
+    let processes = fs::read_dir(&machine.proc).into_iter().flatten().flatten();
+    processes
+        .take(PROCESSES_MAX)
+        .map(|entry| entry.path())
+        .filter(|folder| {
+            let namespace = fs::read_link(folder.join("ns/mnt"));
+            namespace.is_ok_and(|name| namespaces.insert(name))
+        })
+        .take(NAMESPACES_MAX)
+        .collect()
 }
 
 fn matches(file: &[u8], asked: &MappingIdentity) -> bool {
@@ -100,6 +134,15 @@ pub(crate) fn identity_of(file: &[u8], path: &str) -> MappingIdentity {
         kind: kind.into(),
         id: id.as_bytes().to_vec(),
         path: path.to_owned(),
+    }
+}
+
+/// Reads a whole ELF file; of others, which are mapped as data, only the first bytes.
+fn read_elf(file: File, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let mut magic = [0; 4];
+    match file.read_exact_at(&mut magic, 0) {
+        Ok(()) if &magic == b"\x7fELF" => read_bounded(file, bytes_max),
+        _ => Err("not an ELF file".to_owned()),
     }
 }
 

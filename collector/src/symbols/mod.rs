@@ -2,6 +2,7 @@
 
 mod files;
 mod kernel;
+mod same_file;
 
 use std::collections::VecDeque;
 use std::fs;

@@ -12,6 +12,7 @@ fn ask(kind: Kind, id: &[u8], path: &str) -> SymbolRequest {
         pid: std::process::id(),
         start: 0,
         end: 0,
+        file: None,
     }
 }
 
@@ -69,6 +70,28 @@ fn a_path_is_believed_only_while_its_process_lives_or_with_its_id() {
     assert!(live().table(&by_id).is_ok(), "the id is checked");
     by_id.identity.as_mut().unwrap().id[0] ^= 1;
     assert!(live().table(&by_id).unwrap_err().contains("another file"));
+}
+
+#[test]
+fn a_path_is_believed_after_its_process_when_it_is_the_very_file() {
+    let maps = fs::read("/proc/self/maps").unwrap();
+    let (path, identity) = own();
+    let map = crate::snapshot::maps::parse(&maps)
+        .find(|map| map.executable() && map.name() == path.as_bytes())
+        .unwrap();
+    let mut request = ask(Kind::Path, &[], &path);
+    request.pid = 0;
+    request.file = Some(memwide_proto::v1::MappedFile {
+        major: map.major,
+        minor: map.minor,
+        inode: map.inode,
+        generation: 0,
+    });
+    let answer = live().table(&request).unwrap();
+    assert_eq!(answer.identity.id, identity.id);
+    request.file.as_mut().unwrap().inode += 1;
+    let why = live().table(&request).unwrap_err();
+    assert!(why.contains("another file"), "{why}");
 }
 
 #[test]

@@ -92,19 +92,29 @@ impl<'a> LocalSample<'a> {
         self.view.ip()
     }
 
-    /// Data address.
+    /// Data address: recorded, or told by the hardware's registers.
     pub fn addr(&self) -> Option<u64> {
-        self.view.addr()
+        self.derived.memory.addr
     }
 
-    /// Weight in the unit of the PMU.
+    /// Physical data address, likewise.
+    pub fn phys_addr(&self) -> Option<u64> {
+        self.derived.memory.phys_addr
+    }
+
+    /// Bytes of the data's page, likewise.
+    pub fn page_size(&self) -> Option<u64> {
+        self.derived.memory.page_size
+    }
+
+    /// Weight in the unit of the PMU, likewise.
     pub fn weight(&self) -> Option<Weight> {
-        self.view.weight()
+        self.derived.memory.weight
     }
 
-    /// Data source.
+    /// Data source, likewise.
     pub fn data_src(&self) -> Option<DataSrc> {
-        self.view.data_src().map(DataSrc)
+        self.derived.memory.data_src
     }
 
     /// Names of the code address.

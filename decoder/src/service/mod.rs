@@ -20,8 +20,8 @@ pub use config::Config;
 pub use error::ServeError;
 
 use memwide_proto::{limits, v1};
-use memwide_service::CancellationToken;
-use memwide_service::run::{RunError, Spawner, Tasks};
+use memwide_service::run::{Spawner, Tasks};
+use memwide_service::{CancellationToken, grpc};
 use registry::Registry;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ use stream::Stream;
 use tables::Tables;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use v1::ingest_server::{Ingest, IngestServer};
 
@@ -80,22 +81,14 @@ pub async fn serve(
         .max_encoding_message_size(limits::MESSAGE_BYTES_MAX);
     let until = tasks.stop().clone();
     tasks.spawn("gRPC", async move {
-        tonic::transport::Server::builder()
-            .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_BYTES * 16)
-            .http2_keepalive_interval(Some(Duration::from_secs(20)))
-            .add_service(server)
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), until.cancelled_owned())
+        grpc::serve(listener, Routes::new(server), WINDOW_BYTES, until)
             .await
             .map_err(|failure| ServeError::Serve(failure).into())
     });
-    match tasks.run(GRACE).await {
-        Err(RunError::Failed { task, source }) => match source.downcast::<ServeError>() {
-            Ok(failure) => Err(failure),
-            Err(source) => Err(RunError::Failed { task, source }.into()),
-        },
-        other => Ok(other?),
-    }
+    tasks
+        .run(GRACE)
+        .await
+        .map_err(|failure| failure.into_cause().unwrap_or_else(Into::into))
 }
 
 fn check(config: &Config) -> Result<(), ServeError> {

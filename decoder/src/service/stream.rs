@@ -489,6 +489,7 @@ impl Served {
                 pid: want.pid,
                 start: want.start,
                 end: want.end,
+                file: want.file,
             }))
             .await?;
         }

@@ -1,5 +1,6 @@
 //! The events of a source: as described by the collector, with the ids rows carry.
 
+use crate::memory::EventFacts;
 use memwide_model::{ContentHash, LatencyKind, Tier};
 use memwide_perf_abi::Attr;
 use memwide_perf_abi::file::{Event, EventTable};
@@ -18,6 +19,7 @@ pub(crate) struct Meta {
     pub(crate) desc: v1::EventDesc,
     pub(crate) period_mode: &'static str,
     pub(crate) period: u64,
+    pub(crate) facts: EventFacts,
 }
 
 /// All events of a source, by ordinal.
@@ -74,6 +76,7 @@ impl Events {
                 .bytes(desc.pmu.as_bytes())
                 .bytes(&desc.attr)
                 .bytes(cpu_model.as_bytes());
+            let pmu = Some(desc.pmu.as_str()).filter(|pmu| !pmu.is_empty());
             self.metas.push(Meta {
                 id: id.finish(),
                 desc: desc.clone(),
@@ -83,6 +86,7 @@ impl Events {
                     "period"
                 },
                 period: attr.sample_period,
+                facts: EventFacts::new(&attr, pmu, &desc.name),
             });
             let ids = desc.ids.iter().copied().take(IDS_MAX).collect();
             events.push(Event::new(attr, ids, desc.name.clone()));

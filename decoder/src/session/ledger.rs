@@ -2,6 +2,7 @@
 
 use super::event::Events;
 use memwide_model::Reason;
+use memwide_perf_abi::Aux;
 use memwide_proto::v1;
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ pub(crate) struct Ledger {
     entries: BTreeMap<(u64, u8), (u64, f64)>,
     /// Samples by event as the collector counted them.
     produced: BTreeMap<u64, u64>,
+    /// Times the kernel handed on hardware trace, by event, and how often samples had collided.
+    trace: BTreeMap<u64, (u64, u64)>,
     /// The collector counted none: then what is seen counts.
     counts_missing: bool,
 }
@@ -52,6 +55,15 @@ impl Ledger {
         }
     }
 
+    /// The kernel handed on hardware trace. How many samples collided or found no room, nobody knows: the batch's share of
+    /// hand-overs with collisions is entered, and one lost record for each that was cut.
+    pub(crate) fn trace(&mut self, event: u64, aux: Aux) {
+        let (handed, collided) = self.trace.entry(event).or_default();
+        *handed += 1;
+        *collided += u64::from(aux.collided());
+        self.add(event, Reason::Lost, u64::from(aux.truncated()));
+    }
+
     /// A sample of an event was seen.
     pub(crate) fn saw(&mut self, event: u64) {
         if self.counts_missing {
@@ -83,7 +95,15 @@ impl Ledger {
     }
 
     /// As sent, in the order of events and reasons.
-    pub(crate) fn finish(self) -> Vec<v1::LedgerEntry> {
+    pub(crate) fn finish(mut self) -> Vec<v1::LedgerEntry> {
+        for (event, (handed, collided)) in std::mem::take(&mut self.trace) {
+            if collided > 0 {
+                #[expect(clippy::cast_precision_loss, reason = "a share of a batch's records")]
+                let share = collided as f64 / handed as f64;
+                let entry = self.entries.entry((event, Reason::CollisionShare.code()));
+                entry.or_default().1 += share;
+            }
+        }
         let entries = self.entries.into_iter();
         entries
             .map(|((event_id, reason), (records, seconds))| v1::LedgerEntry {
@@ -93,5 +113,32 @@ impl Ledger {
                 seconds,
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collisions_are_a_share_and_cut_trace_is_at_least_one_loss() {
+        let mut ledger = Ledger::default();
+        for flags in [0, 8, 9, 1] {
+            let aux = Aux {
+                offset: 0,
+                size: 64,
+                flags,
+            };
+            ledger.trace(7, aux);
+        }
+        let entries = ledger.finish();
+        let of = |reason: Reason| {
+            let code = u32::from(reason.code());
+            let entry = entries.iter().find(|entry| entry.reason == code).unwrap();
+            (entry.event_id, entry.records, entry.seconds)
+        };
+        assert_eq!(of(Reason::Lost), (7, 2, 0.0));
+        assert_eq!(of(Reason::CollisionShare), (7, 0, 0.5));
+        assert_eq!(entries.len(), 2);
     }
 }

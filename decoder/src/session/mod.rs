@@ -15,7 +15,7 @@ pub use sent::Sent;
 use crate::classified::Deriver;
 use crate::context::Mode;
 use crate::group::GroupReads;
-use crate::identity::Kind;
+use crate::identity::{FileKey, Kind};
 use crate::machine::{Machine, Place};
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState};
@@ -54,6 +54,8 @@ pub struct Want {
     pub start: u64,
     /// First address behind it.
     pub end: u64,
+    /// Which file it is, where its path is all else that is known.
+    pub file: Option<v1::MappedFile>,
 }
 
 /// A batch, decoded.
@@ -281,6 +283,10 @@ impl Session {
             if record.is_sample() {
                 let time = self.decode_sample(&record, clock, sent, ledger, partial);
                 newest = newest.max(time);
+            } else if let Ok(Record::Aux(aux)) = Record::parse(record) {
+                let event = self.events.table().event_of(&record);
+                let event = event.and_then(|at| self.events.meta(at));
+                ledger.trace(event.map_or(0, |meta| meta.id), aux);
             }
         }
         self.note_time(batch.number, newest);
@@ -328,16 +334,31 @@ impl Session {
                 frames.clear();
             }
         }
-        let data = view.addr().filter(|addr| *addr != 0);
+        let facts = self
+            .events
+            .meta(event)
+            .map(|meta| meta.facts)
+            .unwrap_or_default();
+        let memory = self.deriver.memory(&view, facts);
+        let data = memory.addr.filter(|addr| *addr != 0);
         let data = data.map(|addr| self.machine.data(mode, pid, addr, time));
         if let Some(place) = data {
-            self.want(&place, mode, pid, view.addr().unwrap_or(0), time);
+            self.want(&place, mode, pid, memory.addr.unwrap_or(0), time);
         }
         let deriver = std::mem::take(&mut self.deriver);
         let entry = Deriver::entry(&self.machine, mode, Some(&code), &frames);
-        let derived = deriver.derive(&mut self.machine, &view, mode, pid, time, data, entry);
+        let derived = deriver.derive(
+            &mut self.machine,
+            &view,
+            (memory, facts),
+            mode,
+            pid,
+            time,
+            data,
+            entry,
+        );
         self.deriver = deriver;
-        if let (Some(place), Some(addr)) = (derived.data, view.addr()) {
+        if let (Some(place), Some(addr)) = (derived.data, memory.addr) {
             // Kernel code touches user memory: the variable is the process's.
             let owner = if addr >> 63 == 0 {
                 Mode::User
@@ -389,6 +410,7 @@ impl Session {
             };
             self.block.push(&row, &view);
             ledger.add(id, Reason::Unresolved, u64::from(ids.waits));
+            ledger.add(id, Reason::Nameless, u64::from(!ids.named && !ids.waits));
             ledger.add(id, Reason::Partial, u64::from(partial));
         }
         self.group.rows = rows;
@@ -425,6 +447,7 @@ impl Session {
             pid: if mode == Mode::Kernel { 0 } else { pid },
             start: area.map_or(0, |area| area.start),
             end: area.map_or(0, |area| area.end),
+            file: object.identity.file.map(FileKey::to_wire),
         });
     }
 

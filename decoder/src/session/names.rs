@@ -22,6 +22,8 @@ pub(crate) struct CodeIds {
     pub(crate) location: LocationId,
     /// The table is not here yet.
     pub(crate) waits: bool,
+    /// The function has a name.
+    pub(crate) named: bool,
 }
 
 type DataKey = (ObjectIx, Option<SymbolRef>, bool, Region);
@@ -91,6 +93,7 @@ impl Namer {
                 function,
                 location,
                 waits: false,
+                named: false,
             };
         };
         let mapping = object.mapping;
@@ -123,8 +126,10 @@ impl Namer {
                 linked,
                 rank: *rank,
             });
+        let named = name.is_some_and(|name| !name.shown.is_empty());
         self.define_code(sent, mapping, function, location, place.address, name);
         CodeIds {
+            named,
             function,
             location,
             waits: matches!(

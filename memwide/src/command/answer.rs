@@ -111,6 +111,12 @@ fn completeness(value: &Value) -> Option<String> {
         grouped(number("samples_stored")?),
         grouped(number("samples_produced")?),
     );
+    if let (Some(named), Some(stored @ 1..)) = (number("samples_named"), number("samples_stored")) {
+        line.push_str(&format!(
+            "; {:.1} % with a function name",
+            100.0 * named as f64 / stored as f64
+        ));
+    }
     let blind = value
         .get("blind_seconds")
         .and_then(Value::as_f64)
@@ -162,7 +168,7 @@ mod tests {
             "columns": [{"name": "host", "unit": ""}, {"name": "n", "unit": "samples"}],
             "rows": [["a", 5], ["b", 6]],
             "completeness": {
-                "hosts_seen": 2, "hosts_expected": 3, "samples_stored": 11, "samples_produced": 12,
+                "hosts_seen": 2, "hosts_expected": 3, "samples_stored": 11, "samples_named": 10, "samples_produced": 12,
                 "blind_seconds": 1.5, "missing": {"gap": 1, "refused": 0},
                 "tiers": [{"tier": "software", "samples": 11}],
             },
@@ -172,7 +178,7 @@ mod tests {
         assert_eq!(
             table.notes,
             [
-                "completeness: hosts 2 of 3; samples 11 stored of 12 produced; blind 1.5 s; gap 1; tiers: software 11",
+                "completeness: hosts 2 of 3; samples 11 stored of 12 produced; 90.9 % with a function name; blind 1.5 s; gap 1; tiers: software 11",
                 "open hour included",
             ]
         );

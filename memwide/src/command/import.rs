@@ -164,6 +164,23 @@ fn report(file: &Path, summary: &ImportSummary) -> std::io::Result<()> {
     for event in &summary.events {
         writeln!(out, "  {:>12}  {}", grouped(event.samples), event.name)?;
     }
+    if let Some(cut) = summary.cut {
+        let allowed = if cut.records_whole() {
+            ""
+        } else {
+            ", as --allow-cut says"
+        };
+        let records = grouped(summary.records);
+        writeln!(
+            out,
+            "  {cut}; the {records} records before that are imported{allowed}"
+        )?;
+    } else if summary.unfinished {
+        writeln!(
+            out,
+            "  the file was never finished, its recorder was killed: it says nothing of its host"
+        )?;
+    }
     if summary.lost > 0 {
         writeln!(out, "  {:>12}  lost by the recorder", grouped(summary.lost))?;
     }

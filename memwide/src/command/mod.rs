@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod hosts;
 pub(crate) mod import;
 pub(crate) mod ledger;
+mod ready;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod role;

@@ -1,5 +1,6 @@
 //! Each service alone, as deployed.
 
+use super::ready;
 use crate::cli::{RoleArgs, StoreEngineArgs};
 use crate::failure::Failure;
 use anyhow::Context as _;
@@ -46,71 +47,108 @@ impl<C: Default> Default for Role<C> {
     }
 }
 
-pub(crate) fn collector(args: &RoleArgs) -> Result<(), Failure> {
-    let metrics = memwide_collector::metrics::ALL;
-    serve(
-        "collector",
-        args,
-        metrics,
-        |role: Role<memwide_collector::Config>, stop| async move {
-            memwide_collector::run(role.service, stop).await
-        },
-    )
+/// A service that can run alone: its own keys, and what it does with them.
+pub(crate) trait Service:
+    Serialize + DeserializeOwned + Default + Clone + Send + 'static
+{
+    /// As logs and metrics name it.
+    const NAME: &'static str;
+    /// Its metrics.
+    const METRICS: &'static [&'static dyn Metric];
+
+    /// Works until `stop` is cancelled and keeps the conditions of `readiness`.
+    fn serve(
+        self,
+        listen: SocketAddr,
+        readiness: Readiness,
+        stop: CancellationToken,
+    ) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-pub(crate) fn decoder(args: &RoleArgs) -> Result<(), Failure> {
-    let metrics = memwide_decoder::metrics::ALL;
-    serve(
-        "decoder",
-        args,
-        metrics,
-        |role: Role<memwide_decoder::Config>, stop| async move {
-            let listener = admin::bind(role.listen, "listen").await?;
-            Ok(memwide_decoder::serve(role.service, listener, stop).await?)
-        },
-    )
+impl Service for memwide_collector::Config {
+    const NAME: &'static str = "collector";
+    const METRICS: &'static [&'static dyn Metric] = memwide_collector::metrics::ALL;
+
+    async fn serve(
+        self,
+        _: SocketAddr,
+        readiness: Readiness,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let (reporter, status) = memwide_collector::Reporter::new();
+        let spool = self.spool.dir.clone();
+        tokio::select! {
+            ended = memwide_collector::run_reporting(self, reporter, stop) => ended,
+            never = ready::collector(&readiness, status, &spool) => match never {},
+        }
+    }
 }
 
-pub(crate) fn aggregator(args: &RoleArgs) -> Result<(), Failure> {
-    let metrics = memwide_aggregator::metrics::ALL;
-    serve(
-        "aggregator",
-        args,
-        metrics,
-        |role: Role<memwide_aggregator::Config>, stop| async move {
-            let listener = admin::bind(role.listen, "listen").await?;
-            Ok(memwide_aggregator::serve(role.service, listener, stop).await?)
-        },
-    )
+impl Service for memwide_decoder::Config {
+    const NAME: &'static str = "decoder";
+    const METRICS: &'static [&'static dyn Metric] = memwide_decoder::metrics::ALL;
+
+    async fn serve(
+        self,
+        listen: SocketAddr,
+        readiness: Readiness,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let listener = admin::bind(listen, "listen").await?;
+        let aggregators = self.aggregators.clone();
+        tokio::select! {
+            ended = memwide_decoder::serve(self, listener, stop) => Ok(ended?),
+            never = ready::decoder(&readiness, &aggregators) => match never {},
+        }
+    }
 }
 
-pub(crate) fn sink(args: &RoleArgs) -> Result<(), Failure> {
-    let metrics = memwide_aggregator::metrics::ALL;
-    serve(
-        "sink",
-        args,
-        metrics,
-        |role: Role<memwide_aggregator::SinkConfig>, stop| async move {
-            let url = role.service.store.expose().unwrap_or_default();
-            memwide_store::Store::from_url(url)?.migrate().await?;
-            Ok(memwide_aggregator::sink(role.service, stop).await?)
-        },
-    )
+impl Service for memwide_aggregator::Config {
+    const NAME: &'static str = "aggregator";
+    const METRICS: &'static [&'static dyn Metric] = memwide_aggregator::metrics::ALL;
+
+    async fn serve(
+        self,
+        listen: SocketAddr,
+        readiness: Readiness,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let listener = admin::bind(listen, "listen").await?;
+        Ok(memwide_aggregator::serve(self, listener, readiness, stop).await?)
+    }
 }
 
-pub(crate) fn query(args: &RoleArgs) -> Result<(), Failure> {
-    let metrics = memwide_query::metrics::ALL;
-    serve(
-        "query",
-        args,
-        metrics,
-        |role: Role<memwide_query::Config>, stop| async move {
-            let listener = admin::bind(role.listen, "listen").await?;
-            let (_status, watched) =
-                tokio::sync::watch::channel(memwide_query::StatusDetail::default());
-            memwide_query::serve(role.service, listener, stop, watched).await
-        },
-    )
+impl Service for memwide_aggregator::SinkConfig {
+    const NAME: &'static str = "sink";
+    const METRICS: &'static [&'static dyn Metric] = memwide_aggregator::metrics::ALL;
+
+    async fn serve(
+        self,
+        _: SocketAddr,
+        readiness: Readiness,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let url = self.store.expose().unwrap_or_default();
+        memwide_store::Store::from_url(url)?.migrate().await?;
+        Ok(memwide_aggregator::sink(self, readiness, stop).await?)
+    }
+}
+
+impl Service for memwide_query::Config {
+    const NAME: &'static str = "query";
+    const METRICS: &'static [&'static dyn Metric] = memwide_query::metrics::ALL;
+
+    async fn serve(
+        self,
+        listen: SocketAddr,
+        readiness: Readiness,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let listener = admin::bind(listen, "listen").await?;
+        let (_status, watched) =
+            tokio::sync::watch::channel(memwide_query::StatusDetail::default());
+        memwide_query::serve(self, listener, readiness, stop, watched).await
+    }
 }
 
 /// The engine in this process, at a fixed port: passwords come from the environment.
@@ -160,18 +198,9 @@ where
     Ok(Some((resolved.value, shown)))
 }
 
-fn serve<C, F, W>(
-    name: &'static str,
-    args: &RoleArgs,
-    metrics: &[&'static dyn Metric],
-    work: W,
-) -> Result<(), Failure>
-where
-    C: Serialize + DeserializeOwned + Default + Clone + Send + 'static,
-    F: Future<Output = anyhow::Result<()>> + Send + 'static,
-    W: FnOnce(Role<C>, CancellationToken) -> F,
-{
-    let Some((role, shown)) = resolve::<Role<C>>(args)? else {
+/// Runs a service until a signal comes.
+pub(crate) fn run<S: Service>(args: &RoleArgs) -> Result<(), Failure> {
+    let Some((role, shown)) = resolve::<Role<S>>(args)? else {
         return Ok(());
     };
     let format = if args.log_json {
@@ -190,19 +219,20 @@ where
     runtime.block_on(async move {
         let stop = stop_on_signal().context("cannot watch for signals")?;
         let listener = admin::bind(role.admin, "admin").await?;
+        let readiness = Readiness::new();
         let admin = Admin {
-            service: name,
-            registry: Arc::new(Registry::new().with(metrics)),
-            readiness: Readiness::new(),
+            service: S::NAME,
+            registry: Arc::new(Registry::new().with(S::METRICS)),
+            readiness: readiness.clone(),
             config: shown,
         };
-        tracing::info!(service = name, admin = %listener.local_addr()?, "started");
+        tracing::info!(service = S::NAME, admin = %listener.local_addr()?, "started");
         let tasks = Tasks::new(stop.clone());
         tasks.spawn(
             "admin",
             admin::serve(listener, admin.router(), stop.clone()),
         );
-        tasks.spawn(name, work(role, stop));
+        tasks.spawn(S::NAME, role.service.serve(role.listen, readiness, stop));
         tasks.run(DRAIN_WITHIN).await?;
         anyhow::Ok(())
     })?;

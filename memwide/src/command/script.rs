@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
             recording.each(|sample| lines.push(sample, |line, sample| text.write(line, sample)))?
         }
         ScriptFormat::Ndjson => {
-            let json = Json::new(events, tracing);
+            let mut json = Json::new(events, tracing);
             recording.each(|sample| lines.push(sample, |line, sample| json.write(line, sample)))?
         }
     };

@@ -79,7 +79,7 @@ struct Total {
 }
 
 /// Numbers of keys that stand in the row itself, so that comparing them with a sample's is one look into memory.
-const INLINE: usize = 4;
+const INLINE: usize = 2;
 
 #[derive(Debug)]
 struct Row {
@@ -90,7 +90,8 @@ struct Row {
     /// `data_src` of the first sample.
     first: DataSrc,
     measures: Measures,
-    sums: Sums,
+    /// Σ value² of the estimator that `overhead` rests on.
+    squares: f64,
 }
 
 /// One row, ready to be shown.
@@ -164,7 +165,7 @@ impl Rows {
         let at = self.row(event, data_src(sample));
         if let Some(row) = self.all.get_mut(at) {
             row.measures.add(&measures);
-            row.sums.add(value);
+            row.squares += value * value;
         }
     }
 
@@ -196,7 +197,7 @@ impl Rows {
             inline,
             first,
             measures: Measures::default(),
-            sums: Sums::default(),
+            squares: 0.0,
         });
         self.more.extend_from_slice(many);
         let all = &self.all;
@@ -233,6 +234,14 @@ impl Rows {
             .filter(|(_, total)| total.samples > 0)
     }
 
+    fn sums(&self, row: &Row) -> Sums {
+        Sums {
+            n: row.measures.samples,
+            sum: row.measures.value(self.estimator(row.event)),
+            squares: row.squares,
+        }
+    }
+
     /// All rows: by event, the largest share first, equal ones by their texts.
     pub(super) fn ready(&self) -> Vec<Ready> {
         let more = self.keys.len().saturating_sub(INLINE);
@@ -252,7 +261,7 @@ impl Rows {
                     .map(|(key, number)| self.reader.show(*key, *number, row.first, event))
                     .collect(),
                 measures: row.measures,
-                share: share(row.sums, whole),
+                share: share(self.sums(row), whole),
             });
         }
         let part = |row: &Ready| row.share.map_or(0.0, |(part, _)| part);

@@ -1,33 +1,25 @@
 //! The fields a tracepoint has of its own, read from the raw data of its samples.
 
 use super::Line;
-use memwide_perf_abi::file::{Field, TracingData};
+use memwide_perf_abi::file::TracingData;
+use memwide_perf_abi::tracepoint::{FieldReader, FieldValue, Symbols};
 use memwide_perf_abi::{Attr, attr_kind};
+use rustc_hash::FxHashMap;
 
 /// Fields that every tracepoint has, which samples say elsewhere.
 const COMMON: &str = "common_";
 
-/// How a field's bytes are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Text,
-    Signed,
-    Unsigned,
-    Pointer,
-    /// Numbers of so many bytes each.
-    Numbers {
-        size: usize,
-        signed: bool,
-    },
-    /// What no number is: as hexadecimal digits.
-    Bytes,
-}
+/// Different values of a field whose names are kept; hostile files must not fill memory.
+const NAMES_MAX: usize = 1 << 10;
 
 /// One field, ready to be written.
 #[derive(Debug)]
 struct Planned {
-    field: Field,
-    form: Form,
+    name: String,
+    reader: FieldReader,
+    symbols: Option<Symbols>,
+    /// Names of the values seen so far.
+    names: FxHashMap<u64, Option<Box<str>>>,
 }
 
 /// The fields of one tracepoint.
@@ -46,186 +38,124 @@ impl Fields {
             .iter()
             .filter(|field| !field.name.starts_with(COMMON));
         let planned = own.map(|field| Planned {
-            form: form(field),
-            field: field.clone(),
+            name: field.name.clone(),
+            reader: FieldReader::new(field),
+            symbols: Symbols::of(tracepoint, &field.name),
+            names: FxHashMap::default(),
         });
         Some(Self {
             planned: planned.collect(),
         })
     }
 
-    /// A JSON object of all fields that lie within the raw data.
-    pub(super) fn write_json(&self, line: &mut Line, raw: &[u8]) {
-        line.raw("{");
+    /// `"fields":` an object of all fields that lie within the raw data, and `"names":` one of the names the recorded kernel
+    /// gives their values, if it names any.
+    pub(super) fn write_json(&mut self, line: &mut Line, raw: &[u8]) {
+        line.raw("\"fields\":{");
         let mut separator = "";
         for planned in &self.planned {
-            let Some(bytes) = data(&planned.field, raw) else {
+            let Some(value) = planned.reader.value(raw) else {
                 continue;
             };
             line.raw(separator);
             separator = ",";
-            line.json(&planned.field.name);
+            line.json(&planned.name);
             line.raw(":");
-            planned.write(line, raw, bytes, true);
+            write_value(line, value, true);
         }
-        line.raw("}");
+        line.raw("},");
+        let mut any = false;
+        for planned in &mut self.planned {
+            let (name, Some(symbol)) = planned.named(raw) else {
+                continue;
+            };
+            line.raw(if any { "," } else { "\"names\":{" });
+            any = true;
+            line.json(name);
+            line.raw(":");
+            line.json(symbol);
+        }
+        if any {
+            line.raw("},");
+        }
     }
 
-    /// `name=value`, separated by blanks.
-    pub(super) fn write_text(&self, line: &mut Line, raw: &[u8]) {
-        for planned in &self.planned {
-            if let Some(bytes) = data(&planned.field, raw) {
+    /// `name=value` or `name=value(NAME)`, separated by blanks.
+    pub(super) fn write_text(&mut self, line: &mut Line, raw: &[u8]) {
+        for planned in &mut self.planned {
+            if let Some(value) = planned.reader.value(raw) {
                 line.raw(" ");
-                line.shown(&planned.field.name);
+                line.shown(&planned.name);
                 line.raw("=");
-                planned.write(line, raw, bytes, false);
+                write_value(line, value, false);
+                if let (_, Some(symbol)) = planned.named(raw) {
+                    line.raw("(");
+                    line.shown(symbol);
+                    line.raw(")");
+                }
             }
         }
     }
 }
 
 impl Planned {
-    fn write(&self, line: &mut Line, raw: &[u8], bytes: &[u8], json: bool) {
-        let quote = |line: &mut Line| {
-            if json {
-                line.raw("\"");
-            }
+    /// The field's name, and that of its value.
+    fn named(&mut self, raw: &[u8]) -> (&str, Option<&str>) {
+        let Some((symbols, value)) = self.symbols.as_ref().zip(self.reader.unsigned(raw)) else {
+            return (&self.name, None);
         };
-        match self.form {
-            Form::Text => {
-                let text = String::from_utf8_lossy(self.field.text(raw).unwrap_or_default());
-                if json {
-                    line.json(&text);
-                } else {
-                    line.shown(&text);
-                }
-            }
-            Form::Signed => line.signed(signed(bytes)),
-            Form::Unsigned => line.decimal(unsigned(bytes)),
-            Form::Pointer => {
-                quote(line);
-                line.hex(unsigned(bytes));
-                quote(line);
-            }
-            Form::Numbers {
-                size,
-                signed: is_signed,
-            } => {
-                line.raw("[");
-                for (at, one) in bytes.chunks_exact(size).enumerate() {
-                    line.raw(if at == 0 { "" } else { "," });
-                    if is_signed {
-                        line.signed(signed(one));
-                    } else {
-                        line.decimal(unsigned(one));
-                    }
-                }
-                line.raw("]");
-            }
-            Form::Bytes => {
-                quote(line);
-                line.hex_bytes(bytes);
-                quote(line);
-            }
+        if self.names.len() >= NAMES_MAX {
+            self.names.clear();
         }
+        let name = self.names.entry(value);
+        let name = name.or_insert_with(|| symbols.name(value).map(String::into_boxed_str));
+        (&self.name, name.as_deref())
     }
 }
 
-fn form(field: &Field) -> Form {
-    let dynamic = is_dynamic(field);
-    let declared = field
-        .ty
-        .trim_start_matches("__data_loc")
-        .trim_start_matches("__rel_loc")
-        .trim();
-    let (element, brackets) = declared
-        .find('[')
-        .map_or((declared, ""), |at| declared.split_at(at));
-    let element = element.trim();
-    if dynamic || !brackets.is_empty() {
-        if element == "char" {
-            return Form::Text;
+fn write_value(line: &mut Line, value: FieldValue<'_>, json: bool) {
+    let quote = |line: &mut Line| {
+        if json {
+            line.raw("\"");
         }
-        let count: Option<usize> = brackets.trim_matches(['[', ']']).parse().ok();
-        let by_count = count
-            .filter(|count| *count > 0 && !dynamic)
-            .map(|count| field.size / count);
-        let size = by_count.or_else(|| size_of(element));
-        return match size {
-            Some(size @ (1 | 2 | 4 | 8)) => Form::Numbers {
-                size,
-                signed: is_signed(element, field.signed && !dynamic),
-            },
-            _ => Form::Bytes,
-        };
-    }
-    match (field.size, field.signed) {
-        (8, _) if element.ends_with('*') => Form::Pointer,
-        (1 | 2 | 4 | 8, true) => Form::Signed,
-        (1 | 2 | 4 | 8, false) => Form::Unsigned,
-        _ => Form::Bytes,
-    }
-}
-
-fn is_dynamic(field: &Field) -> bool {
-    field.ty.starts_with("__data_loc") || field.ty.starts_with("__rel_loc")
-}
-
-/// Bytes of a C type by its name on 64-bit machines.
-fn size_of(element: &str) -> Option<usize> {
-    let base = element
-        .trim_start_matches("unsigned ")
-        .trim_start_matches("signed ");
-    Some(match base.trim_start_matches("__") {
-        "char" | "u8" | "s8" | "bool" | "uint8_t" | "int8_t" => 1,
-        "short" | "short int" | "u16" | "s16" | "uint16_t" | "int16_t" => 2,
-        "int" | "u32" | "s32" | "uint32_t" | "int32_t" | "unsigned" | "pid_t" => 4,
-        "long" | "long int" | "long long" | "u64" | "s64" | "uint64_t" | "int64_t" | "size_t" => 8,
-        _ => return None,
-    })
-}
-
-fn is_signed(element: &str, declared: bool) -> bool {
-    declared
-        || matches!(
-            element.trim_start_matches("__"),
-            "s8" | "s16" | "s32" | "s64" | "int" | "short" | "long"
-        )
-}
-
-/// The bytes of a field: its own, or those it points to.
-fn data<'a>(field: &Field, raw: &'a [u8]) -> Option<&'a [u8]> {
-    if !is_dynamic(field) {
-        return field.bytes(raw);
-    }
-    let place = usize::try_from(field.unsigned(raw)?).ok()?;
-    let base = if field.ty.starts_with("__rel_loc") {
-        field.offset.checked_add(field.size)?
-    } else {
-        0
     };
-    let from = base.checked_add(place & 0xffff)?;
-    raw.get(from..from.checked_add((place >> 16) & 0xffff)?)
-}
-
-/// At most 8 bytes as a number, zero-extended.
-fn unsigned(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, byte| (number << 8) | u64::from(*byte))
-}
-
-/// At most 8 bytes as a number, sign-extended.
-fn signed(bytes: &[u8]) -> i64 {
-    let unused = 64 - 8 * u32::try_from(bytes.len()).unwrap_or(8).clamp(1, 8);
-    (unsigned(bytes) << unused).cast_signed() >> unused
+    match value {
+        FieldValue::Text(text) => {
+            let text = String::from_utf8_lossy(text);
+            if json {
+                line.json(&text);
+            } else {
+                line.shown(&text);
+            }
+        }
+        FieldValue::Signed(number) => line.signed(number),
+        FieldValue::Unsigned(number) => line.decimal(number),
+        FieldValue::Pointer(address) => {
+            quote(line);
+            line.hex(address);
+            quote(line);
+        }
+        FieldValue::Numbers(numbers) => {
+            line.raw("[");
+            for (at, one) in numbers.iter().enumerate() {
+                line.raw(if at == 0 { "" } else { "," });
+                write_value(line, one, json);
+            }
+            line.raw("]");
+        }
+        FieldValue::Bytes(bytes) => {
+            quote(line);
+            line.hex_bytes(bytes);
+            quote(line);
+        }
+        _ => line.raw("null"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memwide_perf_abi::file::Tracepoint;
+    use memwide_perf_abi::file::{Field, Tracepoint};
 
     fn field(ty: &str, name: &str, offset: usize, size: usize, signed: bool) -> Field {
         Field {
@@ -234,6 +164,8 @@ mod tests {
             offset,
             size,
             signed,
+            long_size: 8,
+            ..Field::default()
         }
     }
 
@@ -254,7 +186,7 @@ mod tests {
                     field("struct odd", "odd", 40, 3, false),
                     field("u8", "beyond", 4000, 1, false),
                 ],
-                print_fmt: String::new(),
+                print_fmt: "\"%s\", __print_symbolic(REC->pid, {-2, \"nobody\"})".to_owned(),
             }],
             ..TracingData::default()
         };
@@ -286,17 +218,19 @@ mod tests {
         fields().write_json(&mut line, &raw());
         assert_eq!(
             std::str::from_utf8(line.bytes()).unwrap(),
-            "{\"comm\":\"a\\\"b\",\"pid\":-2,\"ptr\":\"0xffff800000001000\",\"pair\":[1,4294967295],\
-             \"name\":\"main\",\"list\":[1,32770],\"odd\":\"0102ff\"}"
+            "\"fields\":{\"comm\":\"a\\\"b\",\"pid\":-2,\"ptr\":\"0xffff800000001000\",\"pair\":[1,4294967295],\
+             \"name\":\"main\",\"list\":[1,32770],\"odd\":\"0102ff\"},"
         );
     }
 
     #[test]
     fn cut_anywhere_the_object_stays_json() {
-        let (fields, raw) = (fields(), raw());
+        let (mut fields, raw) = (fields(), raw());
         for cut in 0..=raw.len() {
             let mut line = Line::default();
+            line.raw("{");
             fields.write_json(&mut line, &raw[..cut]);
+            line.replace_last("}");
             let object: serde_json::Value = serde_json::from_slice(line.bytes()).unwrap();
             assert!(object.is_object(), "cut at {cut}");
         }

@@ -3,8 +3,8 @@
 use super::Line;
 use super::fields::Fields;
 use memwide_decoder::local::{LocalSample, Named};
-use memwide_model::DataSrc;
 use memwide_model::data_src::lock;
+use memwide_model::{DataSrc, MemRegion, Suspect};
 use memwide_perf_abi::file::{EventTable, TracingData};
 use memwide_perf_abi::sample;
 
@@ -36,7 +36,7 @@ impl Json {
     }
 
     /// Appends a sample and the end of its line.
-    pub(crate) fn write(&self, line: &mut Line, sample: &LocalSample<'_>) {
+    pub(crate) fn write(&mut self, line: &mut Line, sample: &LocalSample<'_>) {
         line.raw("{");
         self.write_who(line, sample);
         write_code(line, &sample.code(), sample.ip());
@@ -47,11 +47,10 @@ impl Json {
         line.raw(sample.derived.context.name());
         line.raw("\",");
         write_chain(line, sample);
-        let fields = self.fields.get(sample.event_index).and_then(Option::as_ref);
+        let fields = self.fields.get_mut(sample.event_index);
+        let fields = fields.and_then(Option::as_mut);
         if let Some((fields, raw)) = fields.zip(sample.view.raw()) {
-            line.raw("\"fields\":");
             fields.write_json(line, raw);
-            line.raw(",");
         }
         line.replace_last("}\n");
     }
@@ -139,11 +138,13 @@ fn write_data(line: &mut Line, sample: &LocalSample<'_>) {
 }
 
 fn write_measures(line: &mut Line, sample: &LocalSample<'_>) {
-    hex(line, "\"phys_addr\":", sample.view.phys_addr());
-    decimal(line, "\"page_size\":", sample.view.data_page_size());
+    hex(line, "\"phys_addr\":", sample.phys_addr());
+    decimal(line, "\"page_size\":", sample.page_size());
     if let Some(weight) = sample.weight() {
         decimal(line, "\"weight\":", Some(weight.weight));
-        if sample.event.attr.samples(sample::WEIGHT_STRUCT) {
+        // Registers tell both latencies.
+        let has_parts = sample.event.attr.samples(sample::WEIGHT_STRUCT);
+        if has_parts || sample.view.weight().is_none() {
             decimal(line, "\"ins_lat\":", Some(weight.ins_lat.into()));
             decimal(line, "\"retire_lat\":", Some(weight.retire_lat.into()));
         }
@@ -167,7 +168,7 @@ fn write_class(line: &mut Line, sample: &LocalSample<'_>) {
         name(line, "\"outcome\":\"", class.outcome.name());
         name(line, "\"hw_locality\":\"", class.hw_locality.name());
     }
-    if sample.view.phys_addr().is_some() {
+    if sample.phys_addr().is_some() {
         name(
             line,
             "\"page_locality\":\"",
@@ -179,6 +180,12 @@ fn write_class(line: &mut Line, sample: &LocalSample<'_>) {
         name(line, "\"tlb\":\"", class.tlb.name());
         name(line, "\"lock\":\"", locked(word));
         name(line, "\"blocked\":\"", class.blocked.name());
+        if class.region != MemRegion::Unknown {
+            name(line, "\"mem_region\":\"", class.region.name());
+        }
+    }
+    if class.suspect != Suspect::None {
+        name(line, "\"suspect\":\"", class.suspect.name());
     }
 }
 

@@ -71,7 +71,8 @@ impl Text {
                 .map_or("", String::as_str),
         );
         self.write_access(line, sample);
-        let fields = self.fields.get(sample.event_index).and_then(Option::as_ref);
+        let fields = self.fields.get_mut(sample.event_index);
+        let fields = fields.and_then(Option::as_mut);
         if let Some((fields, raw)) = fields.zip(sample.view.raw()) {
             fields.write_text(line, raw);
         }
@@ -80,11 +81,12 @@ impl Text {
     }
 
     fn write_access(&mut self, line: &mut Line, sample: &LocalSample<'_>) {
-        if let Some(addr) = sample.addr() {
+        // As recorded, like perf: what registers say beyond that is in the other format.
+        if let Some(addr) = sample.view.addr() {
             line.raw(" ");
             line.hex_right(addr, 16);
         }
-        if let Some(DataSrc(word)) = sample.data_src() {
+        if let Some(word) = sample.view.data_src() {
             line.raw(" ");
             line.hex_right(word, 16);
             line.raw(" ");
@@ -94,7 +96,7 @@ impl Text {
             let text = self.texts.entry(word);
             line.raw(text.or_insert_with(|| perf_text::script(DataSrc(word)).into()));
         }
-        if let Some(weight) = sample.weight() {
+        if let Some(weight) = sample.view.weight() {
             line.raw(" ");
             line.decimal_right(weight.weight, 16);
         }

@@ -9,20 +9,15 @@ use anyhow::{Context as _, bail};
 use memwide_aggregator::NatsConfig;
 use memwide_service::child::{Policy, Spec, Supervisor, supervise};
 use memwide_service::config::Secret;
-use memwide_store::engine::{self, EngineOptions};
+use memwide_store::engine::{self, ChildOptions, EngineOptions, Passwords};
 use memwide_store::{Store, tools};
-use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener};
 
 /// Which store is used.
 #[derive(Debug)]
 enum StoreAt {
     /// The child.
-    Engine {
-        url: String,
-        password: String,
-        reader_password: String,
-    },
+    Engine { url: String, passwords: Passwords },
     /// Somebody else's ClickHouse.
     External(String),
 }
@@ -54,7 +49,7 @@ impl Children {
         };
 
         let nats_port = free_port()?;
-        let nats_token = secret()?;
+        let nats_token = memwide_service::random::text().context("cannot read /dev/urandom")?;
         let config = place.root().join("nats.conf");
         let text = memwide_aggregator::server_config(
             nats_port,
@@ -97,48 +92,30 @@ impl Children {
         stages: &mut Stages,
     ) -> anyhow::Result<()> {
         let port = free_port()?;
-        let (password, reader_password) = (secret()?, secret()?);
-        let options = EngineOptions {
-            library,
-            data: place.engine(),
-            port,
-            databases: vec![place.database().to_owned()],
-            parent_pid: std::process::id(),
-            ..EngineOptions::default()
+        let passwords = Passwords::random()?;
+        let options = ChildOptions {
+            program: std::env::current_exe().context("cannot find this program's own file")?,
+            args: vec!["store-engine".into()],
+            engine: EngineOptions {
+                library,
+                data: place.engine(),
+                port,
+                databases: vec![place.database().to_owned()],
+                ..EngineOptions::default()
+            },
         };
         let url = format!("http://127.0.0.1:{port}");
-        let store = Store::connect(&url, engine::WRITER, &password, place.database())?;
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let words = options.to_json()?;
-        let env = [
-            (engine::WRITER_PASSWORD, password.clone()),
-            (engine::READER_PASSWORD, reader_password.clone()),
-        ];
-        let data = place.engine();
+        let store = Store::connect(&url, engine::WRITER, &passwords.writer, place.database())?;
+        let spec = options.spec(&passwords)?;
         self.engine = Some(stages.child("engine", |stop| {
-            let spec = move |_| {
-                let mut spec = Spec::new("engine", &program)
-                    .args(["store-engine", &words])
-                    // The engine reads configuration from its user's home unless that is its own folder.
-                    .env("HOME", &data)
-                    .env("TZ", "UTC")
-                    .remedy("run `make tools`, or set MEMWIDE_ENGINE");
-                for (name, value) in &env {
-                    spec = spec.env(*name, value);
-                }
-                spec
-            };
+            let spec = move |_| spec.clone();
             let ready = move |_| {
                 let store = store.clone();
                 async move { store.ping().await.is_ok() }
             };
             supervise(spec, ready, Policy::default(), stop)
         }));
-        self.store = StoreAt::Engine {
-            url,
-            password,
-            reader_password,
-        };
+        self.store = StoreAt::Engine { url, passwords };
         Ok(())
     }
 
@@ -174,8 +151,8 @@ impl Children {
     /// The writer's view of the store.
     pub(crate) fn store(&self, database: &str) -> anyhow::Result<Store> {
         Ok(match &self.store {
-            StoreAt::Engine { url, password, .. } => {
-                Store::connect(url, engine::WRITER, password, database)?
+            StoreAt::Engine { url, passwords } => {
+                Store::connect(url, engine::WRITER, &passwords.writer, database)?
             }
             StoreAt::External(url) => Store::from_url(url)?,
         })
@@ -193,15 +170,11 @@ impl Children {
 
     fn url_of(&self, user: &str, database: &str) -> Secret {
         match &self.store {
-            StoreAt::Engine {
-                url,
-                password,
-                reader_password,
-            } => {
+            StoreAt::Engine { url, passwords } => {
                 let password = if user == engine::READER {
-                    reader_password
+                    &passwords.reader
                 } else {
-                    password
+                    &passwords.writer
                 };
                 let address = url.trim_start_matches("http://");
                 Secret::new(format!("http://{user}:{password}@{address}/{database}"))
@@ -216,17 +189,6 @@ fn free_port() -> anyhow::Result<u16> {
     let listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
     Ok(listener.local_addr()?.port())
-}
-
-/// 128 random bits as text.
-fn secret() -> anyhow::Result<String> {
-    let mut bytes = [0; 16];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut bytes))
-        .context("cannot read /dev/urandom")?;
-    Ok(bytes
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
 }
 
 /// A file that only its owner can read: it holds the token.

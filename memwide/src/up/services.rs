@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use anyhow::Context as _;
 use memwide_collector::{Reporter, Status};
 use memwide_query::{ServiceState, StatusDetail};
+use memwide_service::admin::Readiness;
 use memwide_service::child::State;
 use memwide_service::config::Loader;
 use memwide_service::run::Tasks;
@@ -21,6 +22,9 @@ use tokio::sync::watch;
 
 /// The collector opens its events within this, or says why not.
 const COLLECTS_WITHIN: Duration = Duration::from_secs(15);
+
+/// Pause between two looks at what a service waits for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What to start.
 pub(crate) struct Plan<'a> {
@@ -51,10 +55,12 @@ impl Services {
             store: plan.children.writer_url(database),
             ..memwide_aggregator::SinkConfig::default()
         };
+        let (sink_ready, aggregator_ready) = (Readiness::new(), Readiness::new());
+        let (of_sink, of_aggregator) = (sink_ready.clone(), aggregator_ready.clone());
         stages.start("sink", |tasks| {
             let stop = tasks.stop().clone();
             tasks.spawn("sink", async move {
-                Ok(memwide_aggregator::sink(sink, stop).await?)
+                Ok(memwide_aggregator::sink(sink, of_sink, stop).await?)
             });
         });
 
@@ -69,7 +75,7 @@ impl Services {
         stages.start("aggregator", |tasks| {
             let stop = tasks.stop().clone();
             tasks.spawn("aggregator", async move {
-                Ok(memwide_aggregator::serve(aggregator, listener, stop).await?)
+                Ok(memwide_aggregator::serve(aggregator, listener, of_aggregator, stop).await?)
             });
         });
 
@@ -99,9 +105,12 @@ impl Services {
         let query_listener = plan.query_listener;
         stages.start("query", |tasks| {
             watch_children(plan.children, &status, tasks);
+            for (name, readiness) in [("sink", sink_ready), ("aggregator", aggregator_ready)] {
+                watch_service(name, readiness, status.clone(), tasks);
+            }
             let stop = tasks.stop().clone();
             tasks.spawn("query", async move {
-                memwide_query::serve(query, query_listener, stop, watched).await
+                memwide_query::serve(query, query_listener, Readiness::new(), stop, watched).await
             });
         });
 
@@ -206,12 +215,7 @@ fn watch_children(children: &Children, status: &watch::Sender<StatusDetail>, tas
         let mut child = supervisor.state();
         tasks.spawn_job(name, async move {
             loop {
-                let now = service_state(name, &child.borrow_and_update());
-                status.send_modify(|status| {
-                    status.services.retain(|service| service.name != name);
-                    status.services.push(now);
-                    status.services.sort_by(|one, two| one.name.cmp(&two.name));
-                });
+                show(&status, service_state(name, &child.borrow_and_update()));
                 tokio::select! {
                     () = stop.cancelled() => return Ok(()),
                     changed = child.changed() => if changed.is_err() { return Ok(()) },
@@ -219,6 +223,50 @@ fn watch_children(children: &Children, status: &watch::Sender<StatusDetail>, tas
             }
         });
     }
+}
+
+/// Keeps `/api/v1/status` true about a service of this process: what it waits for, if it does.
+fn watch_service(
+    name: &'static str,
+    readiness: Readiness,
+    status: watch::Sender<StatusDetail>,
+    tasks: &Tasks,
+) {
+    let stop = tasks.stop().clone();
+    tasks.spawn_job(name, async move {
+        loop {
+            let missing = readiness.missing();
+            let texts: Vec<String> = missing
+                .iter()
+                .map(|(condition, why)| format!("{condition}: {why}"))
+                .collect();
+            let state = if missing.is_empty() {
+                "running"
+            } else {
+                "waiting"
+            };
+            let now = ServiceState {
+                name: name.to_owned(),
+                state: state.to_owned(),
+                detail: texts.join("; "),
+            };
+            if !status.borrow().services.contains(&now) {
+                show(&status, now);
+            }
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    });
+}
+
+fn show(status: &watch::Sender<StatusDetail>, now: ServiceState) {
+    status.send_modify(|status| {
+        status.services.retain(|service| service.name != now.name);
+        status.services.push(now);
+        status.services.sort_by(|one, two| one.name.cmp(&two.name));
+    });
 }
 
 fn service_state(name: &str, child: &State) -> ServiceState {

@@ -113,7 +113,7 @@ fn what_is_no_perf_data_is_refused_with_its_first_bytes() {
             "not a perf.data file: it starts with [23, 21",
         ),
         (&noise, "not a perf.data file"),
-        (&big_endian, "big-endian"),
+        (&big_endian, "the size of an attr in the file header is 0"),
         (b"PERFILE2", "its header needs 16"),
     ] {
         std::fs::write(&file, bytes).unwrap();
@@ -128,23 +128,19 @@ fn cut_anywhere_a_file_gives_what_is_whole_or_says_that_nothing_is() {
     let whole = whole();
     let mut lines_before = 0;
     // Cuts in the header and in the records, fewer in the features behind them.
-    let (mut bad, mut fine) = (0, 0);
+    let (mut nothing, mut some) = (0, 0);
     for cut in (0..whole.len()).filter(|cut| cut % if *cut < 1_400 { 5 } else { 97 } == 0) {
         std::fs::write(&file, &whole[..cut]).unwrap();
         let ran = memwide("script", &file, &["--format", "ndjson"]);
         let lines = ran.json_lines().len();
-        match ran.code {
-            Some(65) => {
-                assert_eq!(lines, 0, "cut at {cut}");
-                bad += 1;
-            }
-            Some(0) => {
-                assert!(lines >= lines_before, "cut at {cut}: {lines} lines");
-                let said = lines == 3 || ran.err.contains("the file is cut: of the record at byte");
-                assert!(said, "cut at {cut}: {}", ran.err);
-                fine += 1;
-            }
-            code => panic!("cut at {cut}: {code:?}: {}", ran.err),
+        assert_eq!(ran.code, Some(65), "cut at {cut}: {}", ran.err);
+        assert!(lines >= lines_before, "cut at {cut}: {lines} lines");
+        if ran.err.contains("records before that are read") {
+            assert!(ran.err.contains("the file ends in "), "{}", ran.err);
+            some += 1;
+        } else {
+            assert_eq!(lines, 0, "cut at {cut}");
+            nothing += 1;
         }
         lines_before = lines;
         assert!(!ran.err.contains("panicked"), "{}", ran.err);
@@ -153,7 +149,71 @@ fn cut_anywhere_a_file_gives_what_is_whole_or_says_that_nothing_is() {
         lines_before, 3,
         "a file cut in its features has all its samples"
     );
-    assert!(bad > 20 && fine > 20, "{bad} {fine}");
+    assert!(nothing > 20 && some > 20, "{nothing} {some}");
+}
+
+#[test]
+fn a_pipe_is_read_up_to_its_end_whatever_that_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pipe.data");
+    let head = [&b"PERFILE2"[..], &16_u64.to_le_bytes()].concat();
+    std::fs::write(&file, &head).unwrap();
+    check(&file, 65, "the header of a pipe and nothing behind it");
+    // A record of a type nobody knows, then the start of another.
+    let mut record = 60_u32.to_le_bytes().to_vec();
+    record.extend([0, 0, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let two = [&head[..], &record, &record].concat();
+    for (missing, code, said) in [
+        (0, 0, "2 records of type 60: unknown to this version"),
+        (
+            1,
+            65,
+            "the file ends in the record of type 60 at byte 32: 15 of its 16 bytes are there",
+        ),
+        (
+            8,
+            65,
+            "8 of its 16 bytes are there; the 1 records before that are read",
+        ),
+        (
+            9,
+            0,
+            "the file ends in the header of a record at byte 32: 7 bytes of it are there",
+        ),
+        (16, 0, "1 records of type 60"),
+    ] {
+        std::fs::write(&file, &two[..two.len() - missing]).unwrap();
+        for format in ["text", "ndjson"] {
+            let ran = memwide("script", &file, &["--format", format]);
+            assert_eq!(
+                (ran.code, ran.out.as_str()),
+                (Some(code), ""),
+                "{missing}: {}",
+                ran.err
+            );
+            assert!(ran.err.contains(said), "{missing}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn what_its_recorder_never_finished_is_read_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("killed.data");
+    let mut bytes = whole();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let end = usize::try_from(word(40) + word(48)).unwrap();
+    bytes.truncate(end);
+    bytes[48..56].fill(0);
+    std::fs::write(&file, &bytes).unwrap();
+    let ran = memwide("script", &file, &["--format", "ndjson"]);
+    assert_eq!(
+        (ran.code, ran.json_lines().len()),
+        (Some(65), 3),
+        "{}",
+        ran.err
+    );
+    check(&file, 65, "was never finished, its recorder was killed");
 }
 
 #[test]

@@ -32,6 +32,8 @@ impl Event {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EventTable {
     events: Vec<Event>,
+    /// Events behind these are made up here; the file's records are never theirs.
+    recorded: usize,
     /// Ids with the index of their event, sorted: searching a few hundred beats hashing.
     by_id: Vec<(u64, usize)>,
     /// Where ids stand: one entry unless the events differ.
@@ -42,6 +44,7 @@ impl EventTable {
     /// Takes the events in the order of the file.
     pub fn new(events: Vec<Event>) -> Self {
         let mut table = Self {
+            recorded: events.len(),
             events,
             ..Self::default()
         };
@@ -56,6 +59,13 @@ impl EventTable {
         table.by_id.sort_unstable(); // of an id that is there twice, the first event's comes first
         table.by_id.dedup_by_key(|(id, _)| *id);
         table
+    }
+
+    /// With an event behind the file's own whose records are made here.
+    #[must_use]
+    pub(crate) fn with_made(mut self, event: Event) -> Self {
+        self.events.push(event);
+        self
     }
 
     /// The events in the order of the file.
@@ -92,7 +102,7 @@ impl EventTable {
             return None;
         }
         let first = self.events.first()?;
-        if self.events.len() == 1 {
+        if self.recorded == 1 {
             return Some(0);
         }
         if !record.is_sample() && !first.attr.flags.sample_id_all() {

@@ -16,6 +16,8 @@ use crate::bytes::{Cursor, Order, Put, until_nul};
 pub struct Features {
     order: Order,
     sections: BTreeMap<u32, Vec<u8>>,
+    /// Build ids that came as records.
+    recorded_build_ids: Vec<BuildIdEntry>,
 }
 
 /// Times of the first and last sample, in nanoseconds of the events' clock.
@@ -68,6 +70,7 @@ impl Features {
         Self {
             order,
             sections: BTreeMap::new(),
+            recorded_build_ids: Vec::new(),
         }
     }
 
@@ -189,7 +192,14 @@ impl Features {
     /// Build ids of files; what does not parse ends the list.
     pub fn build_ids(&self) -> Vec<BuildIdEntry> {
         let section = self.raw(feature::BUILD_ID).unwrap_or_default();
-        build_ids::parse(section, self.order)
+        let mut entries = build_ids::parse(section, self.order);
+        entries.extend_from_slice(&self.recorded_build_ids);
+        entries
+    }
+
+    /// Adds the build id of a file that came as a record.
+    pub(super) fn add_build_id(&mut self, entry: BuildIdEntry) {
+        self.recorded_build_ids.push(entry);
     }
 
     /// Sets the build ids of files. Entries whose path is too long for a record are left out.

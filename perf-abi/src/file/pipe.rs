@@ -11,6 +11,8 @@ use crate::bytes::len64;
 
 /// Most events taken, as in a file's header.
 const MAX_EVENTS: usize = 1 << 16;
+/// Most build ids taken: more files than a process can map.
+const MAX_BUILD_IDS: usize = 1 << 16;
 /// Largest tracing data read, in bytes.
 const MAX_TRACING: u64 = 256 << 20;
 
@@ -31,6 +33,7 @@ pub(super) fn scan<R: Read + Seek>(reader: &mut R, span: Span) -> Result<Found, 
         features: Features::new(span.order),
     };
     let mut tracing = None;
+    let mut build_ids = 0;
     let events = Arc::new(EventTable::default());
     let mut records = FileRecords::new(reader, span, events)?.without_opening_compressed();
     while let Ok(Some(item)) = records.next() {
@@ -44,6 +47,10 @@ pub(super) fn scan<R: Read + Seek>(reader: &mut R, span: Span) -> Result<Found, 
                 if let Ok(number) = u32::try_from(number) {
                     found.features.set_raw(number, data.to_vec());
                 }
+            }
+            Some(UserRecord::BuildId(entry)) if build_ids < MAX_BUILD_IDS => {
+                build_ids += 1;
+                found.features.add_build_id(entry);
             }
             Some(UserRecord::TracingData { size }) if u64::from(size) <= MAX_TRACING => {
                 // Behind the record, or in it: then the record is as long.

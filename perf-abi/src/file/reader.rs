@@ -7,7 +7,7 @@ use super::header::{FILE_HEADER_LEN, FileHeader, PIPE_HEADER_LEN, Section};
 use super::records::{Extent, Span};
 use super::{
     Cut, CutPart, Event, EventTable, Features, FileError, FileRecords, SortedRecords, TracingData,
-    event_name, pipe,
+    event_name, feature, pipe, simpleperf, spe,
 };
 use crate::bytes::{Cursor, Order, len64};
 use crate::{ATTR_SIZE_VER0, Attr, attr_kind, swap};
@@ -34,6 +34,8 @@ pub struct PerfFile<R> {
     tracing: Option<Arc<TracingData>>,
     events: Arc<EventTable>,
     feature_cut: Option<Cut>,
+    /// SPE data of the file, which becomes samples.
+    spe: Option<Arc<spe::Trace>>,
 }
 
 impl<R: Read + Seek> PerfFile<R> {
@@ -50,6 +52,7 @@ impl<R: Read + Seek> PerfFile<R> {
             tracing: None,
             events: Arc::default(),
             feature_cut: None,
+            spe: None,
         };
         if header.pipe {
             let span = file.span();
@@ -61,10 +64,46 @@ impl<R: Read + Seek> PerfFile<R> {
         } else {
             let attrs = file.read_attrs()?;
             file.read_features()?;
+            file.find_tracing_data(&attrs);
             file.tracing = file.features.tracing_data().map(Arc::new);
             file.name_events(attrs, |_| None);
         }
+        file.find_spe()?;
         Ok(file)
+    }
+
+    /// Looks among the records for the tracing data of tracepoints that the header does not describe.
+    fn find_tracing_data(&mut self, attrs: &[(Attr, Vec<u64>)]) {
+        let wanted = |(attr, _): &(Attr, Vec<u64>)| attr.kind == attr_kind::TRACEPOINT;
+        let described = self.features.raw(feature::TRACING_DATA).is_some();
+        if described || !attrs.iter().any(wanted) {
+            return;
+        }
+        let span = self.span();
+        if let Some(bytes) = simpleperf::tracing_data(&mut self.reader, span) {
+            self.features.set_raw(feature::TRACING_DATA, bytes);
+        }
+    }
+
+    /// Looks for SPE data, where there may be any.
+    fn find_spe(&mut self) -> Result<(), FileError> {
+        let has_trace = self
+            .header
+            .feature_numbers()
+            .any(|number| number == feature::AUXTRACE);
+        let may_have = has_trace || self.header.pipe || self.unfinished();
+        let events = Arc::clone(&self.events);
+        let is_foreign = |event: &Event| event.attr.kind > attr_kind::BREAKPOINT;
+        if !may_have || !events.events().iter().any(is_foreign) {
+            return Ok(());
+        }
+        let cpuid = self.features.cpuid().unwrap_or_default();
+        let records = self.records()?.without_opening_compressed();
+        if let Some((trace, made)) = spe::Trace::find(records, &cpuid, events.events()) {
+            self.events = Arc::new(EventTable::clone(&events).with_made(made));
+            self.spe = Some(Arc::new(trace));
+        }
+        Ok(())
     }
 
     /// What the header says about the file as a whole.
@@ -135,9 +174,12 @@ impl<R: Read + Seek> PerfFile<R> {
         FileRecords::new(&mut self.reader, span, Arc::clone(&self.events))
     }
 
-    /// The records in the order perf processes them, from the first.
+    /// The records in the order perf processes them, from the first. SPE data becomes samples of an event of its own, the
+    /// last of [`PerfFile::events`].
     pub fn sorted(&mut self) -> Result<SortedRecords<'_, R>, FileError> {
-        Ok(SortedRecords::new(self.records()?))
+        let (trace, events) = (self.spe.clone(), Arc::clone(&self.events));
+        let merge = trace.map(|trace| spe::Merge::new(trace, events));
+        Ok(SortedRecords::new(self.records()?).with_spe(merge))
     }
 
     /// Attrs with their ids.

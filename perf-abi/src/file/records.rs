@@ -103,6 +103,11 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
         self
     }
 
+    /// Reads bytes of the file that stand elsewhere.
+    pub(crate) fn read_elsewhere(&mut self, at: u64, out: &mut [u8]) -> std::io::Result<usize> {
+        self.source.read_elsewhere(at, out)
+    }
+
     /// The events of the file.
     pub(crate) fn events(&self) -> &Arc<EventTable> {
         &self.events
@@ -209,7 +214,7 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
                 kind::COMPRESSED | kind::COMPRESSED2 if self.opens_compressed => {
                     self.inflate_record(kind, len, offset)?;
                 }
-                kind::SIMPLEPERF_TYPE_START.. => {}
+                _ if len == 0 => {} // simpleperf's own, passed over
                 _ => {
                     self.payload = self.payload_len(kind, len);
                     self.payload_of = kind;
@@ -289,7 +294,7 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
             }
             return Ok(None);
         };
-        if kind >= kind::SIMPLEPERF_TYPE_START {
+        if kind::SIMPLEPERF_TYPES.contains(&kind) {
             return self.skip_simpleperf(kind, size, offset);
         }
         let len = usize::from(size);

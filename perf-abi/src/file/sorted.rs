@@ -17,13 +17,17 @@
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
-use super::{Cut, EventTable, FileError, FileRecord, FileRecords};
+use super::spe::Merge;
+use super::{Cut, EventTable, FileError, FileRecord, FileRecords, SpeCounts};
 use crate::{RawRecord, kind};
 
 /// Bytes of records that wait to be sorted, at most. A file without rounds waits whole; when it is
 /// longer, the older half is handed on and later records that should have come before are out of
 /// order, as [`SortedRecords::early_flushes`] tells.
 pub const QUEUE_BYTES: usize = 512 * 1024 * 1024;
+
+/// Bytes kept for the next round's records, at most.
+const SPARE_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Clone, Copy)]
 struct Queued {
@@ -43,6 +47,8 @@ pub struct SortedRecords<'f, R> {
     /// Waiting records; sorted by time up to `ready`.
     queue: Vec<Queued>,
     arena: Vec<u8>,
+    /// The arena before, to be used again.
+    spare: Vec<u8>,
     /// Entries of the queue handed on already.
     handed: usize,
     /// Entries that may be handed on.
@@ -54,8 +60,13 @@ pub struct SortedRecords<'f, R> {
     early_flushes: u64,
     failure: Option<FileError>,
     ended: bool,
+    /// Makes samples of SPE data.
+    spe: Option<Merge>,
+    /// What is next, while made samples go before it.
+    pending: Option<Step>,
 }
 
+#[derive(Debug, Clone, Copy)]
 enum Step {
     Queued(Queued),
     Unsorted { offset: u64, event: Option<usize> },
@@ -69,6 +80,7 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             records,
             queue: Vec::new(),
             arena: Vec::new(),
+            spare: Vec::new(),
             handed: 0,
             ready: 0,
             final_until: 0,
@@ -77,7 +89,19 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             early_flushes: 0,
             failure: None,
             ended: false,
+            spe: None,
+            pending: None,
         }
+    }
+
+    pub(crate) fn with_spe(mut self, spe: Option<Merge>) -> Self {
+        self.spe = spe;
+        self
+    }
+
+    /// What was made of SPE data, if the file has any; complete once [`SortedRecords::next`] has said `None`.
+    pub fn spe(&self) -> Option<SpeCounts> {
+        self.spe.as_ref().map(Merge::counts)
     }
 
     /// Lets at most `bytes` of records wait instead of [`QUEUE_BYTES`].
@@ -92,6 +116,11 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         self.records.cut()
     }
 
+    /// Records of simpleperf's own that were passed over so far.
+    pub fn skipped(&self) -> u64 {
+        self.records.skipped()
+    }
+
     /// How often the queue was full and its older half was handed on before its time.
     pub fn early_flushes(&self) -> u64 {
         self.early_flushes
@@ -101,7 +130,12 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
     /// comes after all that was whole before it.
     #[expect(clippy::should_implement_trait, reason = "it lends")]
     pub fn next(&mut self) -> Result<Option<FileRecord<'_>>, FileError> {
-        let (offset, event, bytes) = match self.advance() {
+        let step = self.pending.take().unwrap_or_else(|| self.advance());
+        if self.make_before(&step)? {
+            self.pending = Some(step);
+            return self.lend_made();
+        }
+        let (offset, event, bytes) = match step {
             Step::Queued(entry) => {
                 let end = entry.at.saturating_add(entry.len);
                 (
@@ -115,10 +149,42 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         };
         let record =
             RawRecord::new(bytes).map_err(|source| FileError::Record { offset, source })?;
+        if let Some(spe) = &mut self.spe {
+            spe.note(&record, event);
+        }
         Ok(Some(FileRecord {
             offset,
             record,
             event,
+        }))
+    }
+
+    /// Makes a sample that comes before `step`.
+    #[inline]
+    fn make_before(&mut self, step: &Step) -> Result<bool, FileError> {
+        let Some(spe) = &mut self.spe else {
+            return Ok(false);
+        };
+        let until = match step {
+            Step::Queued(entry) => Some(entry.time),
+            Step::Unsorted { .. } => return Ok(false),
+            Step::End => None,
+        };
+        let records = &mut self.records;
+        Ok(spe.make(until, |at, out| records.read_elsewhere(at, out))?)
+    }
+
+    fn lend_made(&self) -> Result<Option<FileRecord<'_>>, FileError> {
+        let Some(spe) = &self.spe else {
+            return Ok(None);
+        };
+        let (bytes, offset) = spe.made();
+        let record =
+            RawRecord::new(bytes).map_err(|source| FileError::Record { offset, source })?;
+        Ok(Some(FileRecord {
+            offset,
+            record,
+            event: Some(spe.event()),
         }))
     }
 
@@ -214,14 +280,16 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
     fn forget_handed(&mut self) {
         self.queue.drain(..self.handed);
         (self.handed, self.ready) = (0, 0);
-        let kept = self.queue.iter().map(|entry| entry.len).sum();
-        let mut arena = Vec::with_capacity(kept);
+        self.spare.clear();
         for entry in &mut self.queue {
             let end = entry.at.saturating_add(entry.len);
             let record = self.arena.get(entry.at..end).unwrap_or_default();
-            entry.at = arena.len();
-            arena.extend_from_slice(record);
+            entry.at = self.spare.len();
+            self.spare.extend_from_slice(record);
         }
-        self.arena = arena;
+        std::mem::swap(&mut self.arena, &mut self.spare);
+        if self.spare.capacity() > SPARE_BYTES {
+            self.spare = Vec::new();
+        }
     }
 }

@@ -33,6 +33,23 @@ impl<'f, R: Read + Seek> Source<'f, R> {
         self.offset
     }
 
+    /// Reads elsewhere in the file, then stands where it stood: bytes read, fewer than asked at the end of the file.
+    pub(crate) fn read_elsewhere(&mut self, at: u64, out: &mut [u8]) -> io::Result<usize> {
+        self.reader.seek(SeekFrom::Start(at))?;
+        let mut have = 0;
+        while let Some(free) = out.get_mut(have..).filter(|free| !free.is_empty()) {
+            match self.reader.read(free) {
+                Ok(0) => break,
+                Ok(len) => have += len,
+                Err(wrong) if wrong.kind() == io::ErrorKind::Interrupted => {}
+                Err(wrong) => return Err(wrong),
+            }
+        }
+        let held = u64::try_from(self.to - self.from).unwrap_or_default();
+        self.reader.seek(SeekFrom::Start(self.offset + held))?;
+        Ok(have)
+    }
+
     /// What is in the window, at least `need` bytes (at most 64 KiB) unless the file ends before.
     #[inline]
     pub(crate) fn fill(&mut self, need: usize) -> io::Result<&[u8]> {

@@ -17,6 +17,8 @@ const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 /// The tracepoints a file describes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TracingData {
+    /// Byte order of the recording machine, and of the raw data of tracepoints.
+    pub order: Order,
     /// Bytes of a `long` on the recording machine.
     pub long_size: u8,
     /// Bytes of a page on the recording machine.
@@ -57,10 +59,12 @@ impl TracingData {
         };
         let mut cursor = Cursor::with_order(cursor.rest(), order);
         let mut data = Self {
+            order,
             long_size: cursor.u8().ok()?,
             page_size: cursor.u32().ok()?,
             tracepoints: Vec::new(),
         };
+        let long_size = usize::from(data.long_size);
         for _header in 0..2 {
             nul_terminated(&mut cursor)?;
             sized(&mut cursor)?;
@@ -73,7 +77,7 @@ impl TracingData {
             for _event in 0..cursor.u32().ok()? {
                 let text = String::from_utf8_lossy(sized(&mut cursor)?);
                 data.tracepoints
-                    .extend(tracing_format::parse(&system, &text));
+                    .extend(tracing_format::parse(&system, &text, order, long_size));
             }
         }
         Some(data)

@@ -1,5 +1,7 @@
 //! The `format` file of a tracepoint.
 
+use crate::bytes::Order;
+
 /// A tracepoint and the fields of its raw data.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tracepoint {
@@ -29,6 +31,10 @@ pub struct Field {
     pub size: usize,
     /// Whether it is a signed number.
     pub signed: bool,
+    /// Byte order of the recording machine: raw data keeps it.
+    pub order: Order,
+    /// Bytes of a `long` on the recording machine.
+    pub long_size: usize,
 }
 
 impl Tracepoint {
@@ -43,52 +49,31 @@ impl Tracepoint {
     }
 }
 
-impl Field {
-    /// The field's bytes in the raw data of a sample.
-    pub fn bytes<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
-        raw.get(self.offset..self.offset.checked_add(self.size)?)
-    }
-
-    /// An unsigned number, zero-extended; `None` if the field is not 1 to 8 bytes.
-    pub fn unsigned(&self, raw: &[u8]) -> Option<u64> {
-        let bytes = self.bytes(raw)?;
-        let mut word = [0; 8];
-        word.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        (!bytes.is_empty()).then_some(u64::from_le_bytes(word))
-    }
-
-    /// A signed number, sign-extended.
-    pub fn signed(&self, raw: &[u8]) -> Option<i64> {
-        let unused = 64 - 8 * u32::try_from(self.size).ok()?.min(8);
-        Some((self.unsigned(raw)? << unused).cast_signed() >> unused)
-    }
-
-    /// A string: a `char` array or dynamic data, up to its NUL.
-    pub fn text<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
-        let relative = self.ty.starts_with("__rel_loc");
-        if !relative && !self.ty.starts_with("__data_loc") {
-            return self.bytes(raw).map(crate::bytes::until_nul);
-        }
-        let place = self.unsigned(raw)?;
-        let base = if relative {
-            self.offset.checked_add(self.size)?
-        } else {
-            0
-        };
-        let from = base.checked_add(usize::try_from(place & 0xffff).ok()?)?;
-        let len = usize::try_from((place >> 16) & 0xffff).ok()?;
-        raw.get(from..from.checked_add(len)?)
-            .map(crate::bytes::until_nul)
+impl Tracepoint {
+    /// Reads the text of a `format` file; `None` without name or id. The machine is a 64-bit little-endian one unless lines
+    /// `byte_order:big` and `long_size:4` before the fields say otherwise: the kernel writes none, whoever passes a format
+    /// on may.
+    pub fn parse(system: &str, text: &str) -> Option<Self> {
+        parse(system, text, Order::Little, 8)
     }
 }
 
+/// Line of a format text that is passed on from a big-endian machine.
+const BIG_ENDIAN: &str = "byte_order:big";
+
 /// Reads a format text; `None` without name or id.
-pub(super) fn parse(system: &str, text: &str) -> Option<Tracepoint> {
+pub(super) fn parse(
+    system: &str,
+    text: &str,
+    order: Order,
+    long_size: usize,
+) -> Option<Tracepoint> {
     let mut tracepoint = Tracepoint {
         system: system.to_owned(),
         ..Tracepoint::default()
     };
     let mut id = None;
+    let (mut order, mut long_size) = (order, long_size);
     for line in text.lines() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix("name:") {
@@ -97,8 +82,18 @@ pub(super) fn parse(system: &str, text: &str) -> Option<Tracepoint> {
             id = number.trim().parse().ok();
         } else if let Some(format) = line.strip_prefix("print fmt:") {
             format.trim().clone_into(&mut tracepoint.print_fmt);
+        } else if line == BIG_ENDIAN {
+            order = Order::Big;
+        } else if let Some(size) = line.strip_prefix("long_size:") {
+            long_size = size.trim().parse().unwrap_or(long_size);
         } else if line.starts_with("field:") {
-            tracepoint.fields.extend(parse_field(line));
+            tracepoint
+                .fields
+                .extend(parse_field(line).map(|field| Field {
+                    order,
+                    long_size,
+                    ..field
+                }));
         }
     }
     tracepoint.id = id?;
@@ -145,6 +140,7 @@ fn declare(field: &mut Field, declaration: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tracepoint::FieldReader;
 
     const FORMAT: &str = "name: sched_switch\nID: 316\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
@@ -156,7 +152,7 @@ mod tests {
 
     #[test]
     fn fields_have_name_type_and_place() {
-        let tracepoint = parse("sched", FORMAT).unwrap();
+        let tracepoint = Tracepoint::parse("sched", FORMAT).unwrap();
         assert_eq!(
             (tracepoint.id, tracepoint.full_name().as_str()),
             (316, "sched:sched_switch")
@@ -180,28 +176,41 @@ mod tests {
     }
 
     #[test]
+    fn a_format_that_is_passed_on_may_name_its_machine() {
+        let text = format!("byte_order:big\nlong_size:4\n{FORMAT}");
+        let field = &Tracepoint::parse("sched", &text).unwrap().fields[0];
+        assert_eq!((field.order, field.long_size), (Order::Big, 4));
+    }
+
+    #[test]
     fn characters_of_several_bytes_are_no_boundary_trouble() {
         let text = FORMAT.replace(
             "unsigned short common_type",
             "unsigned short commo\u{fffd}_type",
         );
-        let tracepoint = parse("sched", &text).unwrap();
+        let tracepoint = Tracepoint::parse("sched", &text).unwrap();
         assert_eq!(tracepoint.fields[0].name, "_type");
         assert_eq!(tracepoint.fields[0].ty, "unsigned short commo\u{fffd}");
     }
 
     #[test]
-    fn values_are_read_from_raw_data() {
-        let tracepoint = parse("sched", FORMAT).unwrap();
-        let mut raw = vec![0; 44];
-        raw[8..12].copy_from_slice(b"bash");
-        raw[24..28].copy_from_slice(&(-2i32).to_le_bytes());
-        raw[40..44].copy_from_slice(&0x0004_002c_u32.to_le_bytes());
-        raw.extend(b"abc\0");
-        let field = |name| tracepoint.field(name).unwrap();
-        assert_eq!(field("prev_comm").text(&raw), Some(&b"bash"[..]));
-        assert_eq!(field("prev_pid").signed(&raw), Some(-2));
-        assert_eq!(field("name").text(&raw), Some(&b"abc"[..]));
-        assert_eq!(field("prev_pid").unsigned(&raw[..26]), None);
+    fn values_are_read_from_raw_data_in_its_byte_order() {
+        for order in [Order::Little, Order::Big] {
+            let tracepoint = parse("sched", FORMAT, order, 8).unwrap();
+            let word = |value: u32| match order {
+                Order::Little => value.to_le_bytes(),
+                Order::Big => value.to_be_bytes(),
+            };
+            let mut raw = vec![0; 44];
+            raw[8..12].copy_from_slice(b"bash");
+            raw[24..28].copy_from_slice(&word((-2i32).cast_unsigned()));
+            raw[40..44].copy_from_slice(&word(0x0004_002c));
+            raw.extend(b"abc\0");
+            let field = |name| FieldReader::new(tracepoint.field(name).unwrap());
+            assert_eq!(field("prev_comm").text(&raw), Some(&b"bash"[..]));
+            assert_eq!(field("prev_pid").signed(&raw), Some(-2));
+            assert_eq!(field("name").text(&raw), Some(&b"abc"[..]));
+            assert_eq!(field("prev_pid").unsigned(&raw[..26]), None);
+        }
     }
 }

@@ -89,6 +89,13 @@ impl<W: Write + Seek> FileWriter<W> {
         Ok(())
     }
 
+    /// Appends the data that follows an AUXTRACE record, which was written last and gives its size.
+    pub fn write_trace(&mut self, data: &[u8]) -> Result<(), FileError> {
+        self.writer.write_all(data)?;
+        self.header.data.size += len64(data.len());
+        Ok(())
+    }
+
     /// Ends a round: records written later are not older than what the round before this one ended
     /// with. Without rounds perf holds the whole file in memory to sort it.
     pub fn finish_round(&mut self) -> Result<(), FileError> {

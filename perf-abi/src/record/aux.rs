@@ -15,6 +15,18 @@ pub struct Aux {
     pub flags: u64,
 }
 
+impl Aux {
+    /// The buffer was full: what came after is missing.
+    pub const fn truncated(self) -> bool {
+        self.flags & 1 != 0
+    }
+
+    /// Samples collided: an operation was still being sampled when the next was due.
+    pub const fn collided(self) -> bool {
+        self.flags & 8 != 0
+    }
+}
+
 impl<'a> Body<'a> for Aux {
     fn parse(_misc: u16, cursor: &mut Cursor<'a>) -> Result<Self, RecordError> {
         Ok(Self {

@@ -106,6 +106,19 @@ fn a_pipe_says_the_same_in_both_byte_orders() {
 }
 
 #[test]
+fn names_and_build_ids_of_a_pipe_are_found_in_its_records() {
+    for big in [false, true] {
+        let bytes = foreign::pipe(big, Amount::Everything, false);
+        let file = PerfFile::open(Cursor::new(bytes)).unwrap();
+        let ids = file.features().build_ids();
+        let names: Vec<_> = ids.iter().map(|entry| entry.filename.as_slice()).collect();
+        assert_eq!(names, [&b"/usr/bin/app"[..], b"[kernel.kallsyms]"]);
+        assert_eq!(ids[1].build_id.as_bytes(), [0xef; 16]);
+        assert_eq!(file.events().events()[1].name, "renamed");
+    }
+}
+
+#[test]
 fn compressed_records_say_the_same_in_both_byte_orders() {
     let [little, big] = [false, true].map(|big| foreign::pipe(big, Amount::PerfReads, true));
     check_same(&little, &big);

@@ -6,6 +6,8 @@ use memwide_perf_abi::file::{EventSpec, Features, FileError};
 use memwide_perf_abi::{Attr, FileWriter, PerfFile, encode, kind, sample};
 use proptest::prelude::*;
 
+use crate::foreign::{self, Amount};
+
 fn small() -> Vec<u8> {
     let event = EventSpec {
         attr: Attr {
@@ -178,6 +180,24 @@ proptest! {
         let mut file = bytes;
         if magic && file.len() >= 8 {
             file[..8].copy_from_slice(b"PERFILE2");
+        }
+        let _ = read_all(&file);
+    }
+
+    #[test]
+    fn a_file_of_the_other_byte_order_with_damaged_bytes_is_read_or_refused(
+        damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..6),
+        pipe in any::<bool>(),
+        packed in any::<bool>(),
+    ) {
+        let mut file = if pipe {
+            foreign::pipe(true, Amount::Everything, packed)
+        } else {
+            foreign::file(true, Amount::Everything)
+        };
+        let len = file.len();
+        for (at, byte) in damage {
+            file[at % len] = byte;
         }
         let _ = read_all(&file);
     }

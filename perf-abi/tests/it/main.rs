@@ -10,7 +10,10 @@
 mod byte_order;
 mod corpus;
 mod foreign;
+mod hardware_bytes;
 mod hostile;
 mod perf_script;
 mod roundtrip;
+mod spe_file;
+mod tracepoints;
 mod written;

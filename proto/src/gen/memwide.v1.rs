@@ -475,6 +475,23 @@ pub struct SymbolRequest {
     pub start: u64,
     #[prost(fixed64, tag = "5")]
     pub end: u64,
+    /// Which file it was, as the mapping's record says that has no build id. Set: a file that lies at the path is believed
+    /// when it is this one, also after the process has ended.
+    #[prost(message, optional, tag = "6")]
+    pub file: ::core::option::Option<MappedFile>,
+}
+/// A file as the kernel's mapping records name it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MappedFile {
+    #[prost(uint32, tag = "1")]
+    pub major: u32,
+    #[prost(uint32, tag = "2")]
+    pub minor: u32,
+    #[prost(uint64, tag = "3")]
+    pub inode: u64,
+    /// 0: not known.
+    #[prost(uint64, tag = "4")]
+    pub generation: u64,
 }
 /// A piece of a symbol table in the form of `memwide_objects::SymbolTable::encode`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1522,6 +1539,8 @@ pub struct SourceCursor {
     pub source: ::core::option::Option<Source>,
     #[prost(uint64, tag = "2")]
     pub through: u64,
+    /// When its last batch was closed, nanoseconds since 1970 UTC, to 2 ns: the lowest bit is a flag, set when everything that
+    /// the source has sent since it came back after a long silence was expired. All other bits set: an import, never silent.
     #[prost(uint64, tag = "3")]
     pub last_wall_ns: u64,
 }
@@ -1726,6 +1745,9 @@ pub struct Completeness {
     /// Records not stored, by reason.
     #[prost(map = "string, uint64", tag = "7")]
     pub missing: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
+    /// Of those stored, samples whose function has a name.
+    #[prost(uint64, tag = "8")]
+    pub samples_named: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TierCount {

@@ -4,7 +4,7 @@
 use memwide_proto::v1;
 
 use super::filter::{Dimension, Filter};
-use super::table::{self, COUNTS, LATENCY, Output, SAMPLES, Source, Table, WEIGHT};
+use super::table::{self, LATENCY, Output, SAMPLES, Source, Table, WEIGHT};
 use super::{AskError, Name, Plan, shortened};
 use crate::answer::Column;
 use crate::statement::Statement;
@@ -169,22 +169,15 @@ impl Breakdown {
             Column::number("hosts", "hosts"),
             source.hosts().to_owned(),
         ));
-        let counts = COUNTS.iter();
-        outputs.extend(
-            counts.map(|count| {
-                Output::sum(Column::number(count.name, "samples"), source.sum(*count))
-            }),
-        );
-        let columns = table::grouped(&mut statement, &outputs, &source, "samples", filter.limit);
-        Plan {
+        table::plan(
+            table,
+            filter,
+            (range, rounded),
             statement,
-            columns,
-            table: table.name(),
-            limit: filter.limit,
-            range,
-            hosts: filter.values(Dimension::Host).to_vec(),
-            notes: rounded.into_iter().collect(),
-        }
+            &source,
+            outputs,
+            "samples",
+        )
     }
 }
 

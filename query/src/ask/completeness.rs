@@ -59,7 +59,7 @@ pub(super) fn hosts_statement(range: Range, hosts: &[String]) -> Statement {
     let lately = time_condition(&mut statement, false, expected);
     let hosts = host_condition(&mut statement, hosts);
     statement.sql = format!(
-        "SELECT uniqExactIf(host, seen), uniqExact(host) FROM \
+        "SELECT uniqExactIf(host, seen AND host != ''), uniqExactIf(host, host != '') FROM \
          (SELECT host, {within} AS seen FROM ledger_1m WHERE {lately}{hosts} \
          UNION ALL SELECT host, 0 AS seen FROM hosts WHERE {lately}{hosts})"
     );
@@ -82,6 +82,8 @@ impl LedgerCounts {
 
     pub(crate) fn read(rows: &[Vec<Value>], into: &mut Completeness) {
         let mut missing: BTreeMap<String, u64> = BTreeMap::new();
+        let mut refused: BTreeMap<String, u64> = BTreeMap::new();
+        let mut without_name = 0;
         for row in rows {
             let [
                 Value::Text(reason),
@@ -105,12 +107,24 @@ impl LedgerCounts {
                         into.blind_seconds += seconds;
                     }
                 }
+                Some(Reason::Unresolved | Reason::Nameless) => without_name += records,
                 Some(reason) if is_loss(reason) && *records > 0 => {
                     *missing.entry(reason.name().to_owned()).or_default() += records;
+                    if reason == Reason::Refused {
+                        *refused.entry(tier.clone()).or_default() += records;
+                    }
                 }
                 _ => {}
             }
         }
+        // Aggregators count a sample as stored before a sink may find that the store refuses it.
+        for (tier, records) in refused {
+            into.samples_stored = into.samples_stored.saturating_sub(records);
+            if let Some(stored) = into.tiers.get_mut(&tier) {
+                *stored = stored.saturating_sub(records);
+            }
+        }
+        into.samples_named = into.samples_stored.saturating_sub(without_name);
         into.missing = missing;
     }
 }
@@ -135,5 +149,42 @@ impl HostCounts {
         {
             (into.hosts_seen, into.hosts_expected) = (*seen, *expected);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_samples_are_not_stored_and_nameless_ones_not_named() {
+        let line = |reason: Reason, tier: &str, records| {
+            vec![
+                Value::Text(reason.name().to_owned()),
+                Value::Text(tier.to_owned()),
+                Value::Number(records),
+                Value::Real(0.0),
+            ]
+        };
+        let rows = [
+            line(Reason::Produced, "precise", 100),
+            line(Reason::Stored, "precise", 80),
+            line(Reason::Stored, "software", 10),
+            line(Reason::Gap, "precise", 12),
+            line(Reason::Undecodable, "precise", 5),
+            line(Reason::Expired, "precise", 3),
+            line(Reason::Refused, "precise", 20),
+            line(Reason::Refused, "none", 2),
+            line(Reason::Unresolved, "precise", 4),
+            line(Reason::Nameless, "software", 3),
+            line(Reason::Partial, "software", 9),
+        ];
+        let mut complete = Completeness::default();
+        LedgerCounts::read(&rows, &mut complete);
+        assert_eq!((complete.samples_stored, complete.samples_named), (68, 61));
+        assert_eq!(complete.tiers["precise"], 60);
+        assert_eq!(complete.tiers["software"], 10);
+        let lost = complete.missing.values().sum::<u64>();
+        assert_eq!(complete.samples_stored + lost, 110, "{complete:?}");
     }
 }

@@ -70,8 +70,12 @@ impl Hosts {
             format!("toDateTime({seconds}, 'UTC')")
         };
         let (until, since) = (moment(range.until_ns), moment(expected.since_ns));
-        let of =
-            |reason: Reason| format!("sumIf(records, {within} AND reason = '{}')", reason.name());
+        let of = |reason: Reason| {
+            format!(
+                "toInt64(sumIf(records, {within} AND reason = '{}'))",
+                reason.name()
+            )
+        };
         let facts: Vec<String> = FACTS
             .iter()
             .map(|fact| format!("argMax(h.{fact}, h.time) AS {fact}"))
@@ -79,12 +83,15 @@ impl Hosts {
         statement.sql = format!(
             "SELECT host, formatDateTime(greatest(ledger_time, toDateTime(facts_time, 'UTC')), \
              '%Y-%m-%dT%H:%i:%SZ', 'UTC'), \
-             stored, produced, if(produced = 0, NULL, stored / produced), lost, blind, \
+             stored, produced, if(produced = 0, NULL, stored / produced), named, if(stored = 0, NULL, named / stored), \
+             lost, blind, \
              arrayStringConcat(tiers, ' '), {facts}, nullIf(cpus, 0), nullIf(nodes, 0), capabilities \
-             FROM (SELECT host, max(time) AS ledger_time, {stored} AS stored, {produced} AS produced, \
+             FROM (SELECT host, max(time) AS ledger_time, \
+             toUInt64(greatest({stored} - {refused}, 0)) AS stored, toUInt64({produced}) AS produced, \
+             toUInt64(greatest({stored} - {refused} - {unresolved} - {nameless}, 0)) AS named, \
              sumIf(records, {within} AND reason IN ({losses})) AS lost, \
              sumIf(seconds, {within} AND reason = '{blind}') AS blind \
-             FROM ledger_1m WHERE {lately}{hosts} GROUP BY host) AS l \
+             FROM ledger_1m WHERE {lately}{hosts} AND host != '' GROUP BY host) AS l \
              FULL OUTER JOIN (SELECT host, max(h.time) AS facts_time, {fact_list}, argMax(h.tiers, h.time) AS tiers, \
              toUInt64(argMax(h.cpus, h.time)) AS cpus, toUInt64(argMax(h.nodes, h.time)) AS nodes, \
              argMax(h.capabilities, h.time) AS capabilities \
@@ -94,6 +101,9 @@ impl Hosts {
             fact_list = facts.join(", "),
             stored = of(Reason::Stored),
             produced = of(Reason::Produced),
+            refused = of(Reason::Refused),
+            unresolved = of(Reason::Unresolved),
+            nameless = of(Reason::Nameless),
             losses = losses(),
             blind = Reason::BlindSeconds.name(),
             limit = u64::from(filter.limit) + 1,
@@ -104,6 +114,8 @@ impl Hosts {
             Column::number("samples_stored", "samples"),
             Column::number("samples_produced", "samples"),
             Column::real("completeness", "ratio"),
+            Column::number("samples_named", "samples"),
+            Column::real("resolved", "ratio"),
             Column::number("lost", "records"),
             Column::real("blind_seconds", "seconds"),
             Column::text("tiers"),

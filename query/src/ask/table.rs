@@ -1,8 +1,10 @@
 //! The tables that questions read, how each writes the same dimensions and sums, and which one is the coarsest that
 //! suffices.
 
+use super::Plan;
 use super::filter::{Dimension, Filter};
 use super::time::{DAY_NS, HOUR_NS, MINUTE_NS, Range};
+use crate::answer::Column;
 use crate::statement::Statement;
 
 /// A table or view with samples or sums of them.
@@ -357,7 +359,7 @@ pub(super) fn time_condition(statement: &mut Statement, nanoseconds: bool, range
 /// One column of a grouped statement.
 #[derive(Debug, Clone)]
 pub(super) struct Output {
-    pub(super) column: crate::answer::Column,
+    pub(super) column: Column,
     pub(super) expression: String,
     pub(super) key: bool,
 }
@@ -365,13 +367,13 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn key(name: &'static str) -> Self {
         Self {
-            column: crate::answer::Column::text(name),
+            column: Column::text(name),
             expression: Source::key(name),
             key: true,
         }
     }
 
-    pub(super) const fn sum(column: crate::answer::Column, expression: String) -> Self {
+    pub(super) const fn sum(column: Column, expression: String) -> Self {
         Self {
             column,
             expression,
@@ -380,17 +382,44 @@ impl Output {
     }
 }
 
+/// `outputs` of `source` and the counts that every table has, as a plan over `range`; `rounded` says how the range asked
+/// for was rounded.
+pub(super) fn plan(
+    table: Table,
+    filter: &Filter,
+    (range, rounded): (Range, Option<String>),
+    mut statement: Statement,
+    source: &Source,
+    mut outputs: Vec<Output>,
+    order: &str,
+) -> Plan {
+    let counts = COUNTS.iter();
+    outputs.extend(
+        counts.map(|count| Output::sum(Column::number(count.name, "samples"), source.sum(*count))),
+    );
+    let columns = grouped(&mut statement, &outputs, source, order, filter.limit);
+    Plan {
+        statement,
+        columns,
+        table: table.name(),
+        limit: filter.limit,
+        range,
+        hosts: filter.values(Dimension::Host).to_vec(),
+        notes: rounded.into_iter().collect(),
+    }
+}
+
 /// `outputs` of `source`, grouped by the keys, with the share of each row's samples within its tier and event behind
 /// the column `samples`, ordered, one row more than wanted.
 ///
 /// Columns are named by their place, so that no alias shadows a column.
-pub(super) fn grouped(
+fn grouped(
     statement: &mut Statement,
     outputs: &[Output],
     source: &Source,
     order: &str,
     limit: u32,
-) -> Vec<crate::answer::Column> {
+) -> Vec<Column> {
     let place = |name: &str| {
         outputs
             .iter()
@@ -432,6 +461,6 @@ pub(super) fn grouped(
         keys = keys.join(", "),
     );
     let mut columns: Vec<_> = outputs.iter().map(|output| output.column.clone()).collect();
-    columns.insert(samples + 1, crate::answer::Column::real("share", "ratio"));
+    columns.insert(samples + 1, Column::real("share", "ratio"));
     columns
 }

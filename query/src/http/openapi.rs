@@ -199,7 +199,7 @@ fn schemas() -> Json {
             "properties": { "query": text, "params": { "type": "object" }, "format": formats() } }),
         "Column": column,
         "Completeness": object(json!({
-            "hosts_seen": count, "hosts_expected": count, "samples_stored": count, "samples_produced": count,
+            "hosts_seen": count, "hosts_expected": count, "samples_stored": count, "samples_named": count, "samples_produced": count,
             "tiers": tiers, "blind_seconds": real,
             "missing": { "type": "object", "additionalProperties": count } })),
         "Status": object(json!({

@@ -38,6 +38,7 @@ fn as_json(answer: &v1::Answer) -> Json {
             "hosts_seen": complete.hosts_seen,
             "hosts_expected": complete.hosts_expected,
             "samples_stored": complete.samples_stored,
+            "samples_named": complete.samples_named,
             "samples_produced": complete.samples_produced,
             "tiers": tiers,
             "blind_seconds": complete.blind_seconds,

@@ -442,14 +442,15 @@ async fn the_rest(running: &Running) {
         json!({
             "hosts_seen": 3,
             "hosts_expected": 5,
-            "samples_stored": SAMPLES,
+            "samples_stored": SAMPLES - 5,
+            "samples_named": SAMPLES - 12,
             "samples_produced": SAMPLES + 100,
             "tiers": [
-                {"tier": "precise", "samples": of_tier(Tier::Precise)},
+                {"tier": "precise", "samples": of_tier(Tier::Precise) - 5},
                 {"tier": "software", "samples": of_tier(Tier::Software)},
             ],
             "blind_seconds": 1.5,
-            "missing": {"gap": 90, "lost": 7, "undecodable": 10},
+            "missing": {"gap": 90, "lost": 7, "refused": 5, "undecodable": 10},
         })
     );
     let of_beta = running
@@ -472,11 +473,17 @@ async fn hosts_and_ledger(running: &Running) {
         .collect();
     assert_eq!(names, ["alpha", "beta", "facts-only", "gamma", "idle"]);
     let alpha = &records[0];
-    let stored = rows().filter(|row| row.host == "alpha").count();
+    let produced = rows().filter(|row| row.host == "alpha").count() + 100;
+    // 90 given up, 10 undecodable, 5 refused by the store after they had been counted as stored.
+    let stored = produced - 105;
     assert_eq!(alpha["samples_stored"], stored);
-    assert_eq!(alpha["samples_produced"], stored + 100);
-    assert_eq!(alpha["completeness"], stored as f64 / (stored + 100) as f64);
-    assert_eq!(alpha["lost"], 107);
+    assert_eq!(alpha["samples_produced"], produced);
+    assert_eq!(alpha["completeness"], stored as f64 / produced as f64);
+    assert_eq!(alpha["samples_named"], stored - 7);
+    let resolved = alpha["resolved"].as_f64().unwrap();
+    let off = resolved - (stored - 7) as f64 / stored as f64;
+    assert!(off.abs() < 1e-12, "{resolved}");
+    assert_eq!(alpha["lost"], 112);
     assert_eq!(alpha["os_release"], "6.18", "the newest facts");
     assert_eq!(
         (&alpha["tiers"], &alpha["cpus"]),

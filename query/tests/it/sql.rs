@@ -52,6 +52,7 @@ async fn sql_is_answered_guarded_and_bounded() {
         seconds: 10,
         rows: 5_000,
         answer_bytes: 1 << 20,
+        memory_bytes: 64 << 20,
         ..Limits::default()
     };
     let Some(running) = running_with(limits).await else {
@@ -165,7 +166,12 @@ async fn bounds(running: &Running) {
         "5000 rows (max_result_rows)",
     )
     .await;
-    check("SELECT length(range(400000000))", 422, "max_memory_usage").await;
+    check(
+        "SELECT length(range(400000000))",
+        422,
+        "the 64 MiB a statement may have (max_memory_usage)",
+    )
+    .await;
     check(
         "SELECT repeat('x', 500000) FROM numbers(5)",
         422,

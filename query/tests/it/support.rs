@@ -166,7 +166,7 @@ impl Running {
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.served.await.unwrap().unwrap();
-        self.child.stop(Duration::from_secs(20)).await;
+        self.child.stop(Duration::from_secs(20)).await.unwrap();
     }
 }
 

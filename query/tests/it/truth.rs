@@ -299,6 +299,9 @@ fn ledger() -> Vec<NativeBlock> {
     line(BEGIN, "alpha", 0, Reason::Gap, 90, 0.0);
     line(BEGIN, "alpha", 0, Reason::Undecodable, 10, 0.0);
     line(BEGIN, "alpha", 0, Reason::Lost, 7, 0.0);
+    line(BEGIN, "alpha", 0, Reason::Refused, 5, 0.0);
+    line(BEGIN, "alpha", 0, Reason::Unresolved, 3, 0.0);
+    line(BEGIN, "alpha", 0, Reason::Nameless, 4, 0.0);
     line(BEGIN, "beta", 0, Reason::BlindSeconds, 0, 1.5);
     line(BEGIN - 7_200, "idle", 0, Reason::Batches, 5, 0.0);
     line(BEGIN - 2 * 86_400, "old", 0, Reason::Batches, 5, 0.0);

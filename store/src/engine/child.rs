@@ -61,6 +61,7 @@ pub fn run_child(options: EngineOptions) -> Result<(), StoreError> {
     let (stopper, stopper_thread) =
         Stopper::start(&sessions).map_err(StoreError::io("start the engine's threads"))?;
     let stopping = CancellationToken::new();
+    let reader_memory_bytes = config::query_memory_bytes(&options);
     let face = Arc::new(Face {
         reads: reads.queue(),
         inserts: inserts.queue(),
@@ -72,6 +73,7 @@ pub fn run_child(options: EngineOptions) -> Result<(), StoreError> {
             .nodename()
             .to_string_lossy()
             .into_owned(),
+        reader_memory_bytes,
         stopping: stopping.clone(),
     });
 

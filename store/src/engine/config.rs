@@ -51,8 +51,6 @@ const WRITER_SYSTEM: &[&str] = &[
 
 /// Share of the machine's memory that the engine may use when nothing is said: 1 in this many bytes.
 const MEMORY_DIVISOR: u64 = 2;
-/// Used when the machine's memory cannot be read.
-const MEMORY_UNKNOWN_BYTES: u64 = 2 << 30;
 
 /// Bound of one query's memory: this share of the engine's, so that one cannot starve the inserts.
 const QUERY_MEMORY_DIVISOR: u64 = 2;
@@ -62,17 +60,12 @@ pub(super) fn memory_bytes(options: &EngineOptions) -> u64 {
     if options.max_memory_bytes > 0 {
         return options.max_memory_bytes;
     }
-    let info = rustix::system::sysinfo();
-    #[expect(
-        clippy::useless_conversion,
-        reason = "the field's width depends on the machine"
-    )]
-    let total = u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit));
-    if total == 0 {
-        MEMORY_UNKNOWN_BYTES
-    } else {
-        total / MEMORY_DIVISOR
-    }
+    memwide_service::machine::memory_bytes() / MEMORY_DIVISOR
+}
+
+/// The most one statement may use, in bytes.
+pub(super) fn query_memory_bytes(options: &EngineOptions) -> u64 {
+    memory_bytes(options) / QUERY_MEMORY_DIVISOR
 }
 
 /// The grants of `users.xml`.
@@ -100,7 +93,7 @@ fn users(options: &EngineOptions) -> String {
         "CREATE TEMPORARY TABLE, KILL QUERY, SHOW",
         "*.*",
     );
-    let query_bytes = memory_bytes(options) / QUERY_MEMORY_DIVISOR;
+    let query_bytes = query_memory_bytes(options);
     format!(
         "<clickhouse>
 <profiles><default><max_memory_usage>{query_bytes}</max_memory_usage></default></profiles>

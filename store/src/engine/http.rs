@@ -39,9 +39,14 @@ pub(super) struct Face {
     pub(super) reader_password: String,
     pub(super) databases: Vec<String>,
     pub(super) host: String,
+    /// The most a statement of the reader may use, in bytes.
+    pub(super) reader_memory_bytes: u64,
     /// Cancelled when new work is refused.
     pub(super) stopping: CancellationToken,
 }
+
+/// A statement that takes longer to be answered means that the engine is not ready for others.
+const READY_WITHIN: Duration = Duration::from_secs(5);
 
 /// The routes of the interface.
 pub(super) fn router(face: Arc<Face>) -> Router {
@@ -55,6 +60,7 @@ async fn serve(State(face): State<Arc<Face>>, request: Request) -> Response {
         "/" if parts.method == Method::GET && parts.uri.query().is_none_or(str::is_empty) => {
             return text(200, "Ok.\n");
         }
+        "/readyz" => return face.ready().await,
         "/" => {}
         _ => {
             return text(
@@ -79,13 +85,39 @@ async fn serve(State(face): State<Arc<Face>>, request: Request) -> Response {
         asked.query_id = random_text();
     }
     let query_id = asked.query_id.clone();
-    match face.admit(&asked) {
+    let admitted = face.admit(&asked);
+    if let Ok(true) = admitted {
+        asked.bound_memory(face.reader_memory_bytes);
+    }
+    match admitted {
         Ok(reader) => face.run(asked, reader, body).await,
         Err(error) => face.error(&query_id, &error),
     }
 }
 
 impl Face {
+    /// Whether the engine's threads answer a statement.
+    async fn ready(&self) -> Response {
+        let asked = Asked {
+            sql: "SELECT 1".to_owned(),
+            query_id: random_text(),
+            wait_end: true,
+            ..Asked::default()
+        };
+        if self.stopping.is_cancelled() {
+            return text(503, "engine: it is stopping\n");
+        }
+        match tokio::time::timeout(READY_WITHIN, self.run(asked, true, None)).await {
+            Ok(answer) if answer.status().is_success() => text(200, "ok\n"),
+            Ok(answer) => {
+                let words = axum::body::to_bytes(answer.into_body(), MAX_FORM_BYTES).await;
+                let words = words.unwrap_or_default();
+                text(503, &format!("engine: {}", String::from_utf8_lossy(&words)))
+            }
+            Err(_) => text(503, &format!("engine: no answer within {READY_WITHIN:?}\n")),
+        }
+    }
+
     /// Whether the request is the reader's, or why it is turned away.
     fn admit(&self, asked: &Asked) -> Result<bool, String> {
         if self.stopping.is_cancelled() {
@@ -334,6 +366,7 @@ fn reader_may_set(name: &str) -> bool {
         "describe_include_subcolumns",
         "extremes",
         "max_execution_time",
+        "max_memory_usage",
         "max_result_bytes",
         "max_result_rows",
         "max_rows_to_read",

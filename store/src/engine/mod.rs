@@ -25,7 +25,7 @@ mod statement;
 pub use child::run_child;
 pub use ffi::LoadError;
 pub use options::EngineOptions;
-pub use parent::{Child, ChildOptions};
+pub use parent::{Child, ChildOptions, Passwords};
 
 /// User that may write the product's databases.
 pub const WRITER: &str = "memwide";

@@ -125,6 +125,17 @@ impl Asked {
         }
         Ok(asked)
     }
+
+    /// Keeps `max_memory_usage` to at most `bytes`; 0, which means no bound, becomes that, too.
+    pub(super) fn bound_memory(&mut self, bytes: u64) {
+        let named = self.settings.iter_mut();
+        for (_, value) in named.filter(|(name, _)| name == "max_memory_usage") {
+            let asked = value.parse().ok().filter(|asked| *asked > 0);
+            *value = asked
+                .map_or(bytes, |asked: u64| asked.min(bytes))
+                .to_string();
+        }
+    }
 }
 
 /// User and password of an `Authorization: Basic` header.

@@ -21,7 +21,7 @@ pub use column::{
     ArrayOfStrings, ArrayOfU64, Code, Column, Named, NamedCodes, Seconds, Strings, TimeNs,
     write_block,
 };
-pub use walk::{BlockView, ColumnView, Constant, append_constants, walk};
+pub use walk::{BlockView, ColumnView, Constant, append_constants, names, walk};
 
 /// What is wrong with a Native block.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -76,6 +76,10 @@ impl<'a> Cursor<'a> {
         ))
     }
 
+    fn length_word(&mut self, what: &'static str) -> Result<usize, NativeError> {
+        usize::try_from(self.word(what)?).map_err(|_| NativeError::Truncated(what))
+    }
+
     fn strings(&mut self, count: u64) -> Result<(), NativeError> {
         for _ in 0..count {
             let len = self.length("a string")?;
@@ -183,6 +187,34 @@ pub fn walk(block: &[u8]) -> Result<BlockView<'_>, NativeError> {
     })
 }
 
+/// The values of a column of names (`LowCardinality(String)`) of a block from [`walk`], row by row.
+pub fn names(data: &[u8]) -> Result<Vec<&str>, NativeError> {
+    if data.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut cursor = Cursor { rest: data };
+    cursor.word("a dictionary")?;
+    let flags = cursor.word("a dictionary")?;
+    let keys = cursor.length_word("a dictionary")?;
+    let mut known = Vec::new();
+    for _ in 0..keys {
+        known.push(cursor.text()?);
+    }
+    let rows = cursor.length_word("a dictionary")?;
+    let width = 1_usize << (flags & 3);
+    let mut named = Vec::new();
+    for _ in 0..rows {
+        let mut index = [0; 8];
+        for (to, from) in index.iter_mut().zip(cursor.take(width, "a column")?) {
+            *to = *from;
+        }
+        let key = usize::try_from(u64::from_le_bytes(index)).ok();
+        let name = key.and_then(|key| known.get(key));
+        named.push(*name.ok_or(NativeError::Truncated("a dictionary"))?);
+    }
+    Ok(named)
+}
+
 /// A column whose rows all hold the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Constant {
@@ -267,6 +299,22 @@ mod tests {
             assert_eq!(view.names(), ["name", "text", "frames", "tags", "number"]);
             assert_eq!(view.columns[4].data.len(), rows * 4);
         }
+    }
+
+    #[test]
+    fn names_are_read_back_row_by_row() {
+        let many: Vec<String> = (0..300).map(|i| format!("name {i}")).collect();
+        for rows in [0, 1, 7, 300] {
+            let mut column = Named::default();
+            let expected: Vec<&str> = (0..rows).map(|i| many[i * 7 % 300].as_str()).collect();
+            for name in &expected {
+                column.push(name);
+            }
+            let block = write_block(1, rows, 0, |out| column.write("name", out));
+            let view = walk(&block).unwrap();
+            assert_eq!(names(view.columns[0].data).unwrap(), expected);
+        }
+        assert!(names(&[0; 5]).is_err());
     }
 
     #[test]

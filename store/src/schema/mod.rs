@@ -74,6 +74,8 @@ migrations! {
     1 "facts" "0001_facts";
     2 "definitions" "0002_definitions";
     3 "views" "0003_views";
+    4 "closes_in_array" "0004_closes_in_array";
+    5 "reasons" "0005_reasons";
 }
 
 impl Migration {

@@ -2,7 +2,7 @@
 //!
 //! | placeholder | one machine | cluster |
 //! |---|---|---|
-//! | `${table:T}` | `T` | `DB.T_local ON CLUSTER C`, followed by the distributed `DB.T`; `DB.T ON CLUSTER C` if the engine is `everywhere` |
+//! | `${table:T}` | `T` | `DB.T_local ON CLUSTER C`, followed by the distributed `DB.T`, made or changed alike; `DB.T ON CLUSTER C` if the engine is `everywhere` |
 //! | `${view:V}` | `V` | `DB.V ON CLUSTER C` |
 //! | `${read:T}` | `T` | `DB.T` |
 //! | `${engine:E(a)}` | `E(a)` | `ReplicatedE('…/{shard}/…', '{replica}', a)` |
@@ -31,7 +31,10 @@ pub(super) fn render(text: &str, target: &Target<'_>) -> Result<Vec<String>, Sch
     let mut statements = Vec::new();
     for statement in split(text) {
         statements.push(fill(statement, target)?);
-        if let Target::Cluster { database, cluster } = target
+        if statement.starts_with("ALTER ") && !statement.contains("${everywhere:") {
+            // The distributed table has columns of its own.
+            statements.extend(distributed(statement, target));
+        } else if let Target::Cluster { database, cluster } = target
             && let Some(table) =
                 placeholder(statement, "table").filter(|_| !statement.contains("${everywhere:"))
         {
@@ -42,6 +45,16 @@ pub(super) fn render(text: &str, target: &Target<'_>) -> Result<Vec<String>, Sch
         }
     }
     Ok(statements)
+}
+
+/// A change of a table as one of the distributed table before it.
+fn distributed(statement: &str, target: &Target<'_>) -> Option<String> {
+    let Target::Cluster { database, cluster } = target else {
+        return None;
+    };
+    let table = placeholder(statement, "table")?;
+    let named = format!("${{table:{table}}}");
+    Some(statement.replace(&named, &format!("{database}.{table} ON CLUSTER {cluster}")))
 }
 
 /// Splits at semicolons that are neither in a text nor in a comment.

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::sql::{Kind, Lexer};
 
@@ -38,9 +40,21 @@ fn only_what_is_missing_is_applied() {
             .map(|m| m.name)
             .collect::<Vec<_>>()
     };
-    assert_eq!(names(&[]), ["facts", "definitions", "views"]);
-    assert_eq!(names(&applied(&[(1, None), (2, None)])), ["views"]);
-    assert!(names(&applied(&[(1, None), (2, None), (3, None)])).is_empty());
+    assert_eq!(
+        names(&[]),
+        [
+            "facts",
+            "definitions",
+            "views",
+            "closes_in_array",
+            "reasons"
+        ]
+    );
+    assert_eq!(
+        names(&applied(&[(1, None), (2, None), (3, None)])),
+        ["closes_in_array", "reasons"]
+    );
+    assert!(names(&applied(&[1, 2, 3, 4, 5].map(|number| (number, None)))).is_empty());
 }
 
 #[test]
@@ -51,7 +65,7 @@ fn a_newer_schema_and_a_changed_one_are_refused() {
         SchemaError::Newer {
             database: "d".into(),
             found: 99,
-            known: 3
+            known: 5
         }
     );
     let changed = outstanding(MIGRATIONS, &applied(&[(1, None), (2, Some("x"))]), "d").unwrap_err();
@@ -98,7 +112,11 @@ fn well_formed(statement: &str) {
         assert!(depth >= 0, "{statement}");
     }
     assert_eq!(depth, 0, "{statement}");
-    assert!(statement.starts_with("CREATE "), "{statement}");
+    let verbs = ["CREATE ", "ALTER "];
+    assert!(
+        verbs.iter().any(|verb| statement.starts_with(verb)),
+        "{statement}"
+    );
 }
 
 #[test]
@@ -121,6 +139,8 @@ fn the_cluster_gets_replicated_tables_behind_distributed_ones() {
     has(
         "ReplicatedReplacingMergeTree('/clickhouse/tables/all/fleet/stacks', '{replica}', last_seen)",
     );
+    has("ALTER TABLE fleet.ledger_1m_local ON CLUSTER main MODIFY COLUMN reason ");
+    has("ALTER TABLE fleet.ledger_1m ON CLUSTER main MODIFY COLUMN reason ");
     has("CREATE VIEW IF NOT EXISTS fleet.functions ON CLUSTER main AS");
     assert!(!text.contains("stacks_local") && !text.contains("non_replicated"));
     assert!(
@@ -162,4 +182,59 @@ fn every_column_says_what_it_holds() {
 fn an_unknown_placeholder_is_an_error() {
     let error = render("CREATE TABLE ${tabel:x}", &Target::OneMachine).unwrap_err();
     assert_eq!(error, SchemaError::Placeholder("tabel:x}".into()));
+}
+
+/// The codes that a column has after all migrations, by table and column.
+fn enum_columns() -> BTreeMap<(String, String), String> {
+    let mut found = BTreeMap::new();
+    for migration in MIGRATIONS {
+        for statement in render(migration.text, &Target::OneMachine).unwrap() {
+            let table = statement
+                .split_once("TABLE ")
+                .map(|(_, rest)| rest.trim_start_matches("IF NOT EXISTS "));
+            let Some(table) = table.and_then(|rest| rest.split_whitespace().next()) else {
+                continue;
+            };
+            for (before, rest) in statement
+                .match_indices(" Enum8(")
+                .map(|(at, _)| statement.split_at(at))
+            {
+                let column = before.split_whitespace().next_back().unwrap();
+                let end = rest.find(')').unwrap();
+                let key = (table.to_owned(), column.to_owned());
+                found.insert(key, rest[1..=end].to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_codes_of_every_column_are_those_of_the_model() {
+    use crate::native::NamedCodes;
+    use crate::rows::TierOrNone;
+    use memwide_model as model;
+
+    let columns = enum_columns();
+    assert!(columns.len() > 40, "{} columns with codes", columns.len());
+    for ((table, column), kind) in &columns {
+        let expected = match column.as_str() {
+            "tier" if table == "ledger_1m" => TierOrNone::stored_type(),
+            "tier" => model::Tier::stored_type(),
+            "context" => model::Context::stored_type(),
+            "region" => model::Region::stored_type(),
+            "latency_kind" => model::LatencyKind::stored_type(),
+            "op" => model::Op::stored_type(),
+            "level" => model::Level::stored_type(),
+            "outcome" => model::Outcome::stored_type(),
+            "snoop" => model::Snoop::stored_type(),
+            "tlb" => model::Tlb::stored_type(),
+            "blocked" => model::Blocked::stored_type(),
+            "hw_locality" | "page_locality" | "locality" => model::Locality::stored_type(),
+            "locality_basis" => model::LocalityBasis::stored_type(),
+            "reason" => model::Reason::stored_type(),
+            other => panic!("{table}.{other}: no type of the model is known for it"),
+        };
+        assert_eq!(*kind, expected, "{table}.{column}");
+    }
 }

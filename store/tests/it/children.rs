@@ -2,6 +2,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use memwide_service::child::ChildError;
 use memwide_store::StoreError;
 use memwide_store::engine::{Child, EngineOptions};
 
@@ -18,7 +19,7 @@ async fn a_stop_ends_the_process_by_itself_and_keeps_what_was_written() {
         return;
     };
     let child = Child::spawn(options.clone()).await.unwrap();
-    let (pid, store) = (child.pid, child.store("memwide").unwrap());
+    let (pid, store) = (child.pid(), child.store("memwide").unwrap());
     store.create_database().await.unwrap();
     store
         .execute("CREATE TABLE t (a UInt8) ENGINE = MergeTree ORDER BY a")
@@ -26,7 +27,7 @@ async fn a_stop_ends_the_process_by_itself_and_keeps_what_was_written() {
         .unwrap();
     store.execute("INSERT INTO t VALUES (7)").await.unwrap();
     assert!(
-        child.stop(Duration::from_secs(20)).await,
+        child.stop(Duration::from_secs(20)).await.unwrap(),
         "it had to be killed"
     );
     assert!(!alive(pid));
@@ -48,7 +49,7 @@ async fn a_stop_does_not_wait_for_running_queries() {
     running(&store, "sleepEachRow", "1").await;
     let TestEngine { child, .. } = engine;
     assert!(
-        child.stop(Duration::from_secs(20)).await,
+        child.stop(Duration::from_secs(20)).await.unwrap(),
         "it had to be killed"
     );
     assert!(query.await.unwrap().is_err());
@@ -185,7 +186,7 @@ async fn what_is_wrong_at_the_start_is_said() {
     bad_program.program = "/nonexistent/memwide".into();
     assert!(matches!(
         Child::spawn(bad_program).await,
-        Err(StoreError::Io { .. })
+        Err(StoreError::Child(ChildError::Missing { .. }))
     ));
 }
 

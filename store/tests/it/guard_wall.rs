@@ -133,13 +133,28 @@ async fn the_reader_may_not_widen_its_session() {
     let request = |name: &str| Request::new("SELECT 1", "TabSeparated").setting(name, 1);
     assert!(reader.query(request("max_threads")).await.is_ok());
     for name in [
-        "max_memory_usage",
+        "max_memory_usage_for_user",
         "allow_introspection_functions",
         "log_queries",
     ] {
         let error = reader.query(request(name)).await.unwrap_err().to_string();
         assert!(error.contains("the reader may not set"), "{name}: {error}");
     }
+    // Its memory it may only lower: more than the engine gives a statement, or no bound at all, stays that.
+    let hungry = "SELECT length(groupArray(number)) FROM numbers(20000000)";
+    for (bytes, fits) in [("10000000", false), ("0", true), ("99999999999999", true)] {
+        let request = Request::new(hungry, "TabSeparated").setting("max_memory_usage", bytes);
+        assert_eq!(reader.query(request).await.is_ok(), fits, "{bytes} bytes");
+    }
+    let bound = Request::new(
+        "SELECT toUInt64(getSetting('max_memory_usage'))",
+        "TabSeparated",
+    );
+    let bound = reader
+        .query(bound.setting("max_memory_usage", 0))
+        .await
+        .unwrap();
+    assert_ne!(&*bound, b"0\n");
     assert!(
         reader.query(request("readonly")).await.is_ok(),
         "what clients send by themselves is taken and ignored"
@@ -147,7 +162,7 @@ async fn the_reader_may_not_widen_its_session() {
     let elsewhere = memwide_store::Store::connect(
         &engine.child.url,
         "reader",
-        &engine.child.reader_password,
+        &engine.child.passwords.reader,
         "other",
     );
     let error = elsewhere

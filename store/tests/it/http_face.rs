@@ -44,8 +44,8 @@ async fn the_clickhouse_crate_reads_and_writes_rows() {
         for validation in [false, true] {
             let client = Client::default()
                 .with_url(&engine.child.url)
-                .with_user(engine.child.user)
-                .with_password(&engine.child.password)
+                .with_user(memwide_store::engine::WRITER)
+                .with_password(&engine.child.passwords.writer)
                 .with_database("memwide")
                 .with_compression(compression)
                 .with_validation(validation);
@@ -190,8 +190,8 @@ async fn large_answers_are_whole_in_every_way() {
     );
     let packed = clickhouse::Client::default()
         .with_url(&engine.child.url)
-        .with_user(engine.child.user)
-        .with_password(&engine.child.password)
+        .with_user(memwide_store::engine::WRITER)
+        .with_password(&engine.child.passwords.writer)
         .with_compression(clickhouse::Compression::Lz4);
     assert!(
         packed
@@ -240,7 +240,7 @@ async fn only_those_who_know_a_password_are_served() {
         ("memwide", ""),
         ("default", ""),
         ("reader", "x"),
-        ("memwide", engine.child.reader_password.as_str()),
+        ("memwide", engine.child.passwords.reader.as_str()),
     ] {
         let store = Store::connect(&engine.child.url, user, password, "memwide").unwrap();
         let error = store.ping().await.unwrap_err();
@@ -318,7 +318,8 @@ async fn an_external_store_is_one_url() {
     let address = engine.child.url.trim_start_matches("http://");
     let url = format!(
         "http://{}:{}@{address}/elsewhere",
-        engine.child.user, engine.child.password
+        memwide_store::engine::WRITER,
+        engine.child.passwords.writer
     );
     let store = Store::from_url(&url).unwrap();
     assert_eq!(store.database(), "elsewhere");

@@ -114,7 +114,7 @@ async fn a_killed_engine_is_repaired_by_the_same_token() {
             .unwrap();
         let store = child.store("memwide").unwrap();
         store.migrate().await.unwrap();
-        let pid = rustix::process::Pid::from_raw(child.pid.cast_signed()).unwrap();
+        let pid = rustix::process::Pid::from_raw(child.pid().cast_signed()).unwrap();
         let killer = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(150 + 70 * round)).await;
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -132,7 +132,7 @@ async fn a_killed_engine_is_repaired_by_the_same_token() {
             }
         }
         killer.await.unwrap();
-        assert!(child.exited().await.contains("signal: 9"));
+        assert!(child.exited().await.unwrap().contains("signal: 9"));
     }
     let child = memwide_store::engine::Child::spawn(options).await.unwrap();
     let store = child.store("memwide").unwrap();

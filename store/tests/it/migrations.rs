@@ -8,10 +8,16 @@ async fn the_schema_is_applied_once_and_matches_the_row_builders() {
     let store = engine.child.store("memwide").unwrap();
     assert_eq!(
         store.migrate().await.unwrap(),
-        ["facts", "definitions", "views"]
+        [
+            "facts",
+            "definitions",
+            "views",
+            "closes_in_array",
+            "reasons"
+        ]
     );
     assert!(store.migrate().await.unwrap().is_empty());
-    assert_eq!(ask(&store, "SELECT count() FROM migrations").await, "3");
+    assert_eq!(ask(&store, "SELECT count() FROM migrations").await, "5");
     let uncommented = "SELECT table, name FROM system.columns WHERE database = 'memwide' AND comment = '' \
          AND table IN (SELECT name FROM system.tables WHERE database = 'memwide' AND engine LIKE '%MergeTree')";
     assert_eq!(ask(&store, uncommented).await, "");
@@ -29,7 +35,7 @@ async fn a_newer_and_a_changed_schema_are_refused() {
     assert_eq!(error.advice(), Advice::Permanent);
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(
-        cause.contains("has migration 900, this memwide knows 3"),
+        cause.contains("has migration 900, this memwide knows 5"),
         "{cause}"
     );
     store.execute("TRUNCATE TABLE migrations").await.unwrap();
@@ -51,7 +57,13 @@ async fn a_migration_broken_off_is_applied_again() {
     store.execute("DROP TABLE stacks").await.unwrap();
     assert_eq!(
         store.migrate().await.unwrap(),
-        ["facts", "definitions", "views"]
+        [
+            "facts",
+            "definitions",
+            "views",
+            "closes_in_array",
+            "reasons"
+        ]
     );
     assert_eq!(ask(&store, "SELECT count() FROM stacks").await, "0");
 }

@@ -114,7 +114,8 @@ impl Raw {
             .unwrap();
         let login = format!(
             "x-clickhouse-user: {}\r\nx-clickhouse-key: {}",
-            child.user, child.password
+            memwide_store::engine::WRITER,
+            child.passwords.writer
         );
         Self { stream, login }
     }

@@ -8,6 +8,8 @@
 )]
 
 mod collection;
+mod damaged;
+mod other_order;
 mod perf;
 mod recorded;
 mod report;

@@ -19,6 +19,8 @@ const FIFO: &str = "gate";
 const FAILURE: &str = "failure";
 /// Exit code of a process that did not become the command, as shells have it.
 const NOT_STARTED: i32 = 127;
+/// What to do about a command that cannot run.
+pub(super) const REMEDY: &str = "give the path of a program or correct its name";
 
 /// The gate's folder, removed with it, and its FIFO.
 #[derive(Debug)]
@@ -148,8 +150,13 @@ fn check(name: &OsStr) -> anyhow::Result<()> {
     if path.components().count() > 1 || name.as_encoded_bytes().contains(&b'/') {
         return match std::fs::metadata(path) {
             Ok(_) if runs(path) => Ok(()),
-            Ok(_) => bail!("cannot run {}: it is no executable file", path.display()),
-            Err(error) => Err(error).with_context(|| format!("cannot run {}", path.display())),
+            Ok(_) => bail!(
+                "cannot run {}: it is no executable file; make it one (chmod +x) or {REMEDY}",
+                path.display()
+            ),
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot run {}; {REMEDY}", path.display()))
+            }
         };
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -157,7 +164,7 @@ fn check(name: &OsStr) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "cannot run {}: no such command in PATH; give its path or correct its name",
+        "cannot run {}: no such command in PATH; {REMEDY}",
         path.display()
     )
 }

@@ -8,13 +8,17 @@ use crate::output::grouped;
 use anyhow::Context as _;
 use gate::Gate;
 use memwide_collector::{RecordOptions, RecordSummary, RecordTarget, Recorder};
-use memwide_service::CancellationToken;
 use memwide_service::run::stop_on_signal;
+use memwide_service::{CancellationToken, exit};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+/// Said when nothing was sampled.
+const NO_SAMPLES: &str = "no event happened: record for longer, other events (-e, see `memwide doctor`), with a smaller \
+                          period (-c 1) or all processes (-a)";
 /// How long a command that was told to end may take.
 const END_GRACE: Duration = Duration::from_secs(5);
 
@@ -53,15 +57,56 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
         None => {
             say("recording; ctrl-c ends it");
             recorder.run(&stop)?;
-            (recorder.finish()?, None)
+            (recorder.finish()?, Ended::Well)
         }
         Some(gate) => with_command(gate, recorder, &stop)?,
     };
-    if let Some(why) = ended {
+    if let Some(why) = ended.told() {
         say(&why);
     }
     say(&result(&summary, &args.output));
-    Ok(())
+    if summary
+        .events
+        .iter()
+        .all(|event| event.samples + event.lost == 0)
+    {
+        say(NO_SAMPLES);
+    }
+    // A command that ends while it is recorded says how this program ends, as under perf.
+    match ended {
+        Ended::With(status) if !stop.is_cancelled() => {
+            drop(runtime);
+            std::process::exit(code(status))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// As shells have it: its own code, or 128 and the signal.
+fn code(status: ExitStatus) -> i32 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    status.code().or(signal).unwrap_or(i32::from(exit::FAILED))
+}
+
+/// How the command ended.
+#[derive(Debug)]
+enum Ended {
+    /// Without a word.
+    Well,
+    /// With another status than success.
+    With(ExitStatus),
+    /// In a way nobody knows, or not at all.
+    Otherwise(String),
+}
+
+impl Ended {
+    fn told(&self) -> Option<String> {
+        match self {
+            Self::Well => None,
+            Self::With(status) => Some(format!("the command ended with {status}")),
+            Self::Otherwise(why) => Some(why.clone()),
+        }
+    }
 }
 
 /// Becomes the command once the gate opens.
@@ -69,12 +114,12 @@ pub(crate) fn exec_gate(args: &ExecGateArgs) -> Result<(), Failure> {
     gate::wait_and_exec(&args.folder, &args.command)
 }
 
-/// Records until the command ends; what is told besides the result is how it ended, if not well.
+/// Records until the command ends.
 fn with_command(
     mut gate: Gate,
     mut recorder: Recorder,
     stop: &CancellationToken,
-) -> Result<(RecordSummary, Option<String>), Failure> {
+) -> Result<(RecordSummary, Ended), Failure> {
     gate.open().context("cannot start the command")?;
     let command = gate.command().to_owned();
     let pid = gate.pid();
@@ -94,7 +139,7 @@ fn with_command(
     let recorded = recorder.run(&ended);
     if let Some(why) = place.failure() {
         // It is no command: there is nothing to keep.
-        return Err(anyhow::anyhow!("cannot run {command}: {why}").into());
+        return Err(anyhow::anyhow!("cannot run {command}: {why}; {}", gate::REMEDY).into());
     }
     // Before the command is waited for: nobody empties the rings any more.
     let summary = recorded.and_then(|()| recorder.finish());
@@ -103,7 +148,7 @@ fn with_command(
 }
 
 /// The command's end: waited for when the recording ended first.
-fn end(pid: u32, status: &Receiver<Option<ExitStatus>>) -> Option<String> {
+fn end(pid: u32, status: &Receiver<Option<ExitStatus>>) -> Ended {
     let outcome = if let Ok(outcome) = status.try_recv() {
         Ok(outcome)
     } else {
@@ -111,12 +156,14 @@ fn end(pid: u32, status: &Receiver<Option<ExitStatus>>) -> Option<String> {
         status.recv_timeout(END_GRACE)
     };
     match outcome {
-        Ok(Some(status)) if status.success() => None,
-        Ok(Some(status)) => Some(format!("the command ended with {status}")),
-        Ok(None) => Some("how the command ended is not known".to_owned()),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Some(format!(
-            "the command, process {pid}, does not end on SIGTERM and runs on"
-        )),
+        Ok(Some(status)) if status.success() => Ended::Well,
+        Ok(Some(status)) => Ended::With(status),
+        Ok(None) => Ended::Otherwise("how the command ended is not known".to_owned()),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            Ended::Otherwise(format!(
+                "the command, process {pid}, does not end on SIGTERM and runs on; end it with `kill -9 {pid}`"
+            ))
+        }
     }
 }
 

@@ -169,6 +169,10 @@ pub(crate) fn pipe(big: bool, amount: Amount, packed: bool) -> Vec<u8> {
             });
         }
     }
+    out.record(kind::HEADER_BUILD_ID, 1 | 1 << 15, |out| {
+        out.u32(u32::MAX).raw(&[0xef; 20]).raw(&[16, 0, 0, 0]);
+        out.fixed("[kernel.kallsyms]", 24);
+    });
     out.record(kind::EVENT_UPDATE, 0, |out| {
         out.u64s(&[2, IDS[1][0]]).text("renamed");
     });
