@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use memwide_decoder::Mode;
 use memwide_decoder::edge::{FileSource, Places};
 use memwide_decoder::local::{LocalSample, LocalSession, Skipped};
+use memwide_model::Suspect;
 use memwide_perf_abi::file::{
     Cut, CutPart, EventTable, Features, SpeCounts, TracingData, UserRecord,
 };
@@ -172,6 +173,8 @@ impl Recording {
                     left.guests += 1;
                 } else {
                     left.samples += 1;
+                    let suspect = sample.derived.class.suspect;
+                    left.unnamed += u64::from(suspect == Suspect::UnnamedBits);
                     flow = each(sample);
                 }
             });
@@ -248,6 +251,8 @@ pub(crate) struct Leftovers {
     pub(crate) guests: u64,
     /// Passed over by the decoder.
     pub(crate) skipped: Skipped,
+    /// Samples whose `data_src` has bits without a name.
+    unnamed: u64,
     /// Records the recorder lost.
     pub(crate) lost: u64,
     /// Samples the hardware or the kernel dropped.
@@ -324,6 +329,10 @@ impl Leftovers {
             (
                 self.guests,
                 "samples of guests: not shown, as perf shows none",
+            ),
+            (
+                self.unnamed,
+                "samples have bits in data_src that this version has no name for: shown as they are",
             ),
             (
                 self.lost,
