@@ -129,7 +129,7 @@ fn words_of_every_field_read_as_perf_prints_them() {
         }
     };
     let text = String::from_utf8(output.stdout).unwrap();
-    let printed: Vec<&str> = text.lines().map(|line| line.trim_end()).collect();
+    let printed: Vec<&str> = text.lines().map(str::trim_end).collect();
     assert_eq!(printed.len(), words.len());
     let mut newer = 0;
     for (word, printed) in words.iter().zip(printed) {

@@ -170,6 +170,8 @@ impl Recording {
                     left.guests += 1;
                 } else {
                     left.samples += 1;
+                    let unnamed = sample.data_src().is_some_and(|word| word.unnamed() != 0);
+                    left.unnamed += u64::from(unnamed);
                     flow = each(sample);
                 }
             });
@@ -246,6 +248,8 @@ pub(crate) struct Leftovers {
     pub(crate) guests: u64,
     /// Passed over by the decoder.
     pub(crate) skipped: Skipped,
+    /// Samples whose `data_src` has bits without a name.
+    unnamed: u64,
     /// Records the recorder lost.
     pub(crate) lost: u64,
     /// Samples the hardware or the kernel dropped.
@@ -322,6 +326,10 @@ impl Leftovers {
             (
                 self.guests,
                 "samples of guests: not shown, as perf shows none",
+            ),
+            (
+                self.unnamed,
+                "samples have bits in data_src that this version has no name for: shown as they are",
             ),
             (
                 self.lost,

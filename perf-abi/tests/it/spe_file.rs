@@ -388,3 +388,28 @@ fn samples_are_those_perf_makes() {
         assert!(words.contains(&format!("{:x}", row.ip).as_str()), "{line}");
     }
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
+
+    /// Damage anywhere: read to an end or refused, never more accesses than packets can hold.
+    #[test]
+    fn damaged_files_are_read_or_refused(places in proptest::collection::vec((0..6000_usize, proptest::prelude::any::<u8>()), 1..12)) {
+        let mut bytes = file(&anywhere(), &[0, 8]);
+        for (at, value) in places {
+            let at = at % bytes.len();
+            bytes[at] = value;
+        }
+        let Ok(mut file) = PerfFile::open(Cursor::new(&bytes)) else {
+            return Ok(());
+        };
+        let Ok(mut records) = file.sorted() else {
+            return Ok(());
+        };
+        let mut samples = 0;
+        while let Ok(Some(item)) = records.next() {
+            samples += usize::from(item.record.is_sample());
+        }
+        proptest::prop_assert!(samples < bytes.len());
+    }
+}

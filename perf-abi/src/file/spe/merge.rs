@@ -12,6 +12,8 @@ use crate::{RawRecord, Record, SampleFields, Weight, encode, kind, misc};
 
 /// Threads remembered with their process. More than any machine runs; what is beyond has no process.
 const THREADS_MAX: usize = 1 << 20;
+/// Most rings; machines have one a CPU. The trace of more is counted as bytes that belong to nothing.
+const RINGS_MAX: usize = 1 << 14;
 const NOBODY: u32 = u32::MAX;
 
 /// Makes samples in time.
@@ -40,16 +42,25 @@ impl Merge {
         for piece in &trace.pieces {
             counts.pieces += 1;
             counts.bytes = counts.bytes.saturating_add(piece.size);
+            if by_index.len() == RINGS_MAX && !by_index.contains_key(&piece.index) {
+                counts.bad_bytes = counts.bad_bytes.saturating_add(piece.size);
+                continue;
+            }
             let ring = by_index.entry(piece.index).or_insert_with(|| {
                 let cpu = u32::try_from(piece.cpu).ok();
                 Ring::new(*piece, trace.core(cpu))
             });
             ring.push(*piece);
         }
+        let mut rings: Vec<Ring> = by_index.into_values().collect();
+        let count = rings.len();
+        for ring in &mut rings {
+            ring.share(count);
+        }
         Self {
             trace,
             events,
-            rings: by_index.into_values().collect(),
+            rings,
             heap: BinaryHeap::new(),
             started: false,
             pids: HashMap::new(),

@@ -8,8 +8,10 @@ use crate::bytes::len64;
 use crate::file::AuxPiece;
 use crate::spe::{Clock, Decoder, Encoding, Record};
 
-/// Bytes read at a time; with hundreds of rings still some MiB in all.
-const CHUNK: usize = 64 * 1024;
+/// Bytes read at a time of all rings together: what they hold decoded is some ten times that.
+const CHUNKS: usize = 4 << 20;
+/// Bytes read at a time of one ring: worth a seek, but no more.
+const CHUNK: std::ops::RangeInclusive<usize> = 256..=64 * 1024;
 
 /// An access that waits for its time.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +29,8 @@ pub(super) struct Ring {
     pub(super) cpu: Option<u32>,
     pub(super) tid: Option<u32>,
     pub(super) core: (Encoding, bool),
+    /// Bytes read at a time.
+    chunk: usize,
     pieces: VecDeque<AuxPiece>,
     decoder: Decoder,
     waiting: VecDeque<Waiting>,
@@ -40,11 +44,18 @@ impl Ring {
             cpu: u32::try_from(first.cpu).ok(),
             tid: u32::try_from(first.tid).ok(),
             core,
+            chunk: *CHUNK.end(),
             pieces: VecDeque::new(),
             decoder: Decoder::default(),
             waiting: VecDeque::new(),
             ended: false,
         }
+    }
+
+    /// Shares the memory for chunks with other rings.
+    pub(super) fn share(&mut self, rings: usize) {
+        let share = CHUNKS.checked_div(rings).unwrap_or(CHUNKS);
+        self.chunk = share.clamp(*CHUNK.start(), *CHUNK.end());
     }
 
     pub(super) fn push(&mut self, piece: AuxPiece) {
@@ -64,8 +75,9 @@ impl Ring {
                 self.end(counts);
                 return Ok(None);
             };
-            chunk.resize(CHUNK, 0);
-            let want = usize::try_from(piece.size).unwrap_or(CHUNK).min(CHUNK);
+            chunk.resize(self.chunk, 0);
+            let size = usize::try_from(piece.size).unwrap_or(usize::MAX);
+            let want = size.min(self.chunk);
             let free = chunk.get_mut(..want).unwrap_or_default();
             let have = read_at(piece.at, free)?;
             let (at, offset) = (piece.at, piece.offset);
