@@ -6,7 +6,7 @@
 //! an event's samples stand ([`SampleLayout`]) and gives them without copying ([`SampleView`]);
 //! everything else the kernel writes is a [`Record`]. [`encode`] writes the same things.
 //!
-//! It does not open events, map rings, decode `data_src` or find symbols.
+//! It does not open events, map rings, say what a `data_src` means or find symbols.
 //!
 //! ```
 //! use memwide_perf_abi::{Attr, Records, SampleFields, SampleLayout, SampleView, encode, sample};
@@ -51,6 +51,9 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! What hardware writes itself is read by [`ibs`] (registers in the raw data of AMD's samples) and [`spe`] (the packets of
+//! Arm's AUX data); [`PerfFile::sorted`] makes samples of the latter.
 //!
 //! Every length is checked before it is used, and none of them reaches an allocation unchecked: input
 //! is hostile until parsed. Records of big-endian machines are turned round as they are read: whoever gets them sees

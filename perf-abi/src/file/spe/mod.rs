@@ -19,6 +19,8 @@ use crate::{Attr, SampleLayout, kind, sample};
 pub const MADE_EVENT: &str = "memory";
 /// Id of the made event: the SPE event's first one and this.
 const ID_OFFSET: u64 = 1_000_000_000;
+/// Records among which the description of the trace must be: perf writes it before anything a kernel says.
+const HEAD_RECORDS: u32 = 1 << 16;
 /// Most pieces taken: 4 TiB of trace in pieces of 1 MiB.
 const PIECES_MAX: usize = 1 << 22;
 
@@ -79,7 +81,11 @@ impl Trace {
         events: &[Event],
     ) -> Option<(Self, Event)> {
         let (mut info, mut clock, mut pieces) = (None, None, Vec::new());
+        let mut head = HEAD_RECORDS;
         while let Ok(Some(item)) = records.next() {
+            if info.is_none() {
+                head = head.checked_sub(1)?;
+            }
             match item.record.kind {
                 kind::AUXTRACE_INFO => match Info::parse(item.record.body()) {
                     Some(found) => info = Some(found),
