@@ -157,6 +157,8 @@ fn made_event(info: &Info, events: &[Event]) -> Event {
         flags: attr.flags,
         sample_period: 1,
         sample_type: attr.sample_type & kept
+            // Whoever gets records and attrs apart must be able to tell them from the SPE event's own.
+            | sample::IDENTIFIER
             | sample::IP
             | sample::TID
             | sample::TIME
