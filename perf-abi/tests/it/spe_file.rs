@@ -2,8 +2,8 @@
 
 use memwide_perf_abi::file::{EventSpec, Features, FileWriter, MADE_EVENT, SpeCounts, feature};
 use memwide_perf_abi::{
-    Attr, AttrFlags, Comm, PerfFile, Record, SampleId, SampleLayout, SampleView, encode, kind,
-    misc, sample,
+    Attr, AttrFlags, Comm, PerfFile, Record, SampleId, SampleLayout, SampleView, Switch,
+    SwitchCpuWide, encode, kind, misc, sample,
 };
 use std::io::Cursor;
 use std::process::Command;
@@ -114,7 +114,12 @@ fn user_record(out: &mut Vec<u8>, kind: u32, words: &[u64]) {
 }
 
 /// Records, then AUXTRACE records each with its data.
-fn write(writer: &mut FileWriter<&mut Cursor<Vec<u8>>>, rings: &Pieces, flags: &[u64]) {
+fn write(
+    writer: &mut FileWriter<&mut Cursor<Vec<u8>>>,
+    rings: &Pieces,
+    flags: &[u64],
+    switches: &[(u64, u32, u32)],
+) {
     let layout = SampleLayout::new(&spe_attr()).unwrap();
     let mut out = Vec::new();
     // 100 MHz: 10 ns a tick, perf's clock starts at 5 s.
@@ -157,6 +162,26 @@ fn write(writer: &mut FileWriter<&mut Cursor<Vec<u8>>>, rings: &Pieces, flags: &
         };
         encode::record(&mut out, &aux, misc::USER, Some((layout.trailer(), &id))).unwrap();
     }
+    for (time, cpu, tid) in switches {
+        let switch = Record::SwitchCpuWide(SwitchCpuWide {
+            switch: Switch {
+                out: true,
+                preempted: false,
+            },
+            next_prev_pid: 100,
+            next_prev_tid: *tid,
+        });
+        let id = SampleId {
+            pid: Some(0),
+            tid: Some(0),
+            time: Some(*time),
+            id: Some(7),
+            stream_id: None,
+            cpu: Some(*cpu),
+        };
+        let trailer = Some((layout.trailer(), &id));
+        encode::record(&mut out, &switch, misc::USER, trailer).unwrap();
+    }
     writer.write_records(&out).unwrap();
     for (cpu, pieces) in (0_u64..).zip(rings) {
         let mut offset = 0;
@@ -175,6 +200,11 @@ fn write(writer: &mut FileWriter<&mut Cursor<Vec<u8>>>, rings: &Pieces, flags: &
 }
 
 fn file(rings: &Pieces, flags: &[u64]) -> Vec<u8> {
+    file_with(rings, flags, &[])
+}
+
+/// With switches: time, CPU, thread that follows.
+fn file_with(rings: &Pieces, flags: &[u64], switches: &[(u64, u32, u32)]) -> Vec<u8> {
     let event = EventSpec {
         attr: spe_attr(),
         name: "arm_spe_0//".into(),
@@ -182,7 +212,7 @@ fn file(rings: &Pieces, flags: &[u64]) -> Vec<u8> {
     };
     let mut out = Cursor::new(Vec::new());
     let mut writer = FileWriter::new(&mut out, &[event]).unwrap();
-    write(&mut writer, rings, flags);
+    write(&mut writer, rings, flags, switches);
     let mut features = Features::default();
     features.set_text(feature::CPUID, NEOVERSE_N1);
     features.set_text(feature::ARCH, "aarch64");
@@ -192,19 +222,18 @@ fn file(rings: &Pieces, flags: &[u64]) -> Vec<u8> {
     out.into_inner()
 }
 
+fn piece(ops: &[Op]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for op in ops {
+        op.write(&mut out);
+    }
+    out.resize(out.len().next_multiple_of(8), 0);
+    out
+}
+
 /// Each ring's trace in pieces of a few operations, as the kernel hands it on.
 fn whole_operations() -> Pieces {
-    operations().map(|ops| {
-        let piece = |ops: &[Op]| {
-            let mut out = Vec::new();
-            for op in ops {
-                op.write(&mut out);
-            }
-            out.resize(out.len().next_multiple_of(8), 0);
-            out
-        };
-        ops.chunks(5).map(piece).collect()
-    })
+    operations().map(|ops| ops.chunks(5).map(piece).collect())
 }
 
 /// The same cut anywhere.
@@ -332,13 +361,12 @@ fn accesses() -> Vec<(u32, Op)> {
     ops
 }
 
-#[test]
-fn samples_are_those_perf_makes() {
-    let folder = std::env::temp_dir().join(format!("memwide-spe-{}", std::process::id()));
+/// Compares a file's samples with perf's lines; `ops` are the operations they come from.
+fn check_with_perf(name: &str, bytes: &[u8], ops: &[(u32, Op)]) {
+    let folder = std::env::temp_dir().join(format!("memwide-spe-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("perf.data");
-    let bytes = file(&whole_operations(), &[]);
-    std::fs::write(&path, &bytes).unwrap();
+    std::fs::write(&path, bytes).unwrap();
     let output = Command::new("perf")
         .args(["script", "--itrace=M", "--ns", "-F"])
         .arg("pid,tid,cpu,time,event,ip,addr,phys_addr,weight,data_src")
@@ -358,14 +386,14 @@ fn samples_are_those_perf_makes() {
         .lines()
         .filter(|line| line.contains("memory:"))
         .collect();
-    let (rows, _) = read(&bytes);
+    let (rows, _) = read(bytes);
     assert_eq!(
         lines.len(),
         rows.len(),
         "{text}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    for ((line, row), (_, op)) in lines.iter().zip(&rows).zip(&accesses()) {
+    for ((line, row), (_, op)) in lines.iter().zip(&rows).zip(ops) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let data_src = as_perf_6_1(row.data_src, op);
         let time = format!(
@@ -387,6 +415,41 @@ fn samples_are_those_perf_makes() {
         assert!(words.contains(&row.weight.to_string().as_str()), "{line}");
         assert!(words.contains(&format!("{:x}", row.ip).as_str()), "{line}");
     }
+}
+
+#[test]
+fn samples_are_those_perf_makes() {
+    let bytes = file(&whole_operations(), &[]);
+    check_with_perf("context", &bytes, &accesses());
+}
+
+#[test]
+fn without_context_packets_switches_tell_who_ran() {
+    let bare = operations().map(|ops| {
+        let bare = |op: Op| Op {
+            context: None,
+            ..op
+        };
+        ops.into_iter().map(bare).collect::<Vec<_>>()
+    });
+    let pieces = bare.map(|ops| ops.chunks(5).map(piece).collect());
+    // From the beginning 101 and 102 run; later 100 on CPU 0.
+    let switches = [
+        (5_000_000_200, 0, 101),
+        (5_000_000_300, 1, 102),
+        (5_000_013_000, 0, 100),
+    ];
+    let bytes = file_with(&pieces, &[], &switches);
+    let (rows, _) = read(&bytes);
+    for row in &rows {
+        let tid = match (row.cpu, row.time >= 5_000_013_000) {
+            (0, false) => 101,
+            (0, true) => 100,
+            _ => 102,
+        };
+        assert_eq!((row.tid, row.pid), (tid, 100), "{row:x?}");
+    }
+    check_with_perf("switches", &bytes, &accesses());
 }
 
 proptest::proptest! {
