@@ -28,6 +28,28 @@ pub(crate) fn perf(args: &[&str], file: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Whether perf itself dies on a recording; then there is nothing to compare with.
+pub(crate) fn dies(file: &Path) -> bool {
+    let output = Command::new("perf")
+        .args([
+            "script",
+            "--no-itrace",
+            "-G",
+            "-F",
+            "comm,ip,sym,dso",
+            "-f",
+            "-i",
+        ])
+        .arg(file)
+        .output()
+        .unwrap();
+    let dies = output.status.code().is_none();
+    if dies {
+        eprintln!("skipped: perf script ends with {}", output.status);
+    }
+    dies
+}
+
 /// What `memwide ARGS… -i FILE` prints; it must end well.
 pub(crate) fn memwide(args: &[&str], file: &Path) -> String {
     let output = Command::new(memwide_tests::memwide())
