@@ -29,7 +29,7 @@ pub(crate) fn walk(chain: Words<'_>, mut each: impl FnMut(Mode, u64)) -> bool {
             128 => Mode::Kernel,
             512 => Mode::User,
             2048 | 2176 | 2560 => Mode::Guest,
-            640 => continue, // user frames that come later
+            640 => return true, // the user frames come later; a number follows that says which they are
             _ => return false,
         };
     }
@@ -59,6 +59,16 @@ mod tests {
             ]
         );
         assert_eq!(walked(&[0x40]), [(Mode::User, 0x40)]);
+    }
+
+    #[test]
+    fn the_number_of_user_frames_to_come_is_no_frame() {
+        let (kernel, deferred) = (128_u64.wrapping_neg(), 640_u64.wrapping_neg());
+        let address = 0xffff_ffff_8100_0000;
+        assert_eq!(
+            walked(&[kernel, address, deferred, 0x1234]),
+            [(Mode::Kernel, address)]
+        );
     }
 
     #[test]
