@@ -48,5 +48,4 @@ faults:
 		cargo test --locked --release -p memwide-tests --test faults -- --nocapture
 
 fuzz:
-	@ls */tests/fuzz.rs >/dev/null 2>&1 || { echo 'make fuzz: this tree has no fuzz targets yet' >&2; exit 1; }
-	MEMWIDE_FUZZ_SECONDS=$(SECONDS) cargo test --locked --release --workspace --test fuzz -- --nocapture
+	@scripts/fuzz $(SECONDS)
