@@ -50,6 +50,7 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
         }
         ControlFlow::Continue(())
     })?;
+    rows.settle();
     let table = table(&rows, &left, args.format, args.filter.limit);
     let printed = match &table.json {
         Some(document) => print_json(document),

@@ -44,7 +44,7 @@ pub(crate) struct Table {
 impl Table {
     /// Prints in the format asked for; tables as wide as the terminal.
     pub(crate) fn print(&self, format: Format) -> io::Result<()> {
-        let mut out = io::BufWriter::new(anstream::stdout().lock());
+        let mut out = io::BufWriter::new(io::stdout().lock());
         match format {
             Format::Table => text::write(&mut out, self, text::width())?,
             Format::Json => self.write_json(&mut out)?,

@@ -2,6 +2,7 @@
 
 use super::{Table, number};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Width when the output is no terminal: wide enough that nothing useful is cut.
@@ -60,7 +61,7 @@ pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Re
         line(out, row, &widths, &right)?;
     }
     for note in &table.notes {
-        writeln!(out, "{}", printable(note))?;
+        writeln!(out, "{}", printable(note.clone()))?;
     }
     Ok(())
 }
@@ -69,24 +70,32 @@ fn cell(value: &Value, unit: &str) -> String {
     match value {
         Value::Null => "–".to_owned(),
         Value::Number(number) => number::with_unit(number, unit),
-        other => printable(&super::plain(other)),
+        other => printable(super::plain(other)),
     }
 }
 
 /// Names come from other people's programs: nothing in them may steer a terminal.
-fn printable(text: &str) -> String {
-    if text.chars().any(char::is_control) {
-        text.chars()
-            .map(|c| {
-                if c.is_control() {
-                    c.escape_default().to_string()
-                } else {
-                    c.to_string()
-                }
-            })
-            .collect()
+fn printable(text: String) -> String {
+    if !text.chars().any(char::is_control) {
+        return text;
+    }
+    let mut out = String::with_capacity(2 * text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Columns a text takes.
+fn columns(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
     } else {
-        text.to_owned()
+        text.chars().count()
     }
 }
 
@@ -115,8 +124,8 @@ fn fit(table: &Table, cells: &[Vec<String>], right: &[bool], width: usize) -> Ve
             let body = cells
                 .iter()
                 .filter_map(|row| row.get(at))
-                .map(|cell| cell.chars().count());
-            let head = [column.name.chars().count(), column.unit.chars().count()];
+                .map(|cell| columns(cell));
+            let head = [columns(&column.name), columns(&column.unit)];
             body.chain(head).max().unwrap_or(0)
         })
         .collect();
@@ -146,22 +155,22 @@ fn line(
             text.push_str(GAP);
         }
         let cut = cut(cell, *width);
-        let pad = " ".repeat(width.saturating_sub(cut.chars().count()));
+        let pad = std::iter::repeat_n(' ', width.saturating_sub(columns(&cut)));
         if *right {
-            text.push_str(&pad);
+            text.extend(pad);
             text.push_str(&cut);
         } else {
             text.push_str(&cut);
-            text.push_str(&pad);
+            text.extend(pad);
         }
     }
     writeln!(out, "{}", text.trim_end())
 }
 
-fn cut(cell: &str, width: usize) -> String {
-    if cell.chars().count() <= width {
-        return cell.to_owned();
+fn cut(cell: &str, width: usize) -> Cow<'_, str> {
+    if columns(cell) <= width {
+        return cell.into();
     }
     let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
+    format!("{kept}…").into()
 }

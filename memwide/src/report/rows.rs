@@ -119,8 +119,22 @@ pub(crate) struct Rows {
     more: Vec<u64>,
     index: HashTable<u32>,
     totals: Vec<Total>,
-    /// Numbers of the sample at hand.
-    current: Vec<u64>,
+    /// Samples that wait for their rows; their numbers one after the other.
+    waiting: Vec<Waiting>,
+    numbers: Vec<u64>,
+}
+
+/// Samples whose rows are looked up together: the memory they lie in then comes in one wait, not one after the other.
+const TOGETHER: usize = 64;
+
+/// What of a sample goes into its row.
+#[derive(Debug)]
+struct Waiting {
+    hash: u64,
+    event: usize,
+    first: DataSrc,
+    measures: Measures,
+    value: f64,
 }
 
 impl Rows {
@@ -142,7 +156,8 @@ impl Rows {
             more: Vec::new(),
             index: HashTable::new(),
             totals: vec![Total::default(); count],
-            current: Vec::with_capacity(keys.len()),
+            waiting: Vec::with_capacity(TOGETHER),
+            numbers: Vec::with_capacity(TOGETHER * keys.len()),
             events: Arc::clone(events),
             keys,
         }
@@ -158,26 +173,53 @@ impl Rows {
         let value = measures.value(*by);
         total.measures.add(&measures);
         total.sums.add(value);
-        self.current.clear();
+        let at = self.numbers.len();
+        let mut hasher = FxHasher::default();
+        event.hash(&mut hasher);
         for key in &self.keys {
-            self.current.push(self.reader.read(*key, sample));
+            self.numbers.push(self.reader.read(*key, sample));
         }
-        let at = self.row(event, data_src(sample));
-        if let Some(row) = self.all.get_mut(at) {
-            row.measures.add(&measures);
-            row.squares += value * value;
+        let numbers = self.numbers.get(at..).unwrap_or_default();
+        numbers.hash(&mut hasher);
+        self.waiting.push(Waiting {
+            hash: hasher.finish(),
+            event,
+            first: data_src(sample),
+            measures,
+            value,
+        });
+        if self.waiting.len() >= TOGETHER {
+            self.settle();
         }
     }
 
-    /// The row of the numbers at hand.
-    fn row(&mut self, event: usize, first: DataSrc) -> usize {
-        let mut hasher = FxHasher::default();
-        event.hash(&mut hasher);
-        self.current.hash(&mut hasher);
-        let hash = hasher.finish();
+    /// Adds the samples that still wait; to be called after the last one.
+    pub(crate) fn settle(&mut self) {
+        let (waiting, numbers) = (
+            std::mem::take(&mut self.waiting),
+            std::mem::take(&mut self.numbers),
+        );
+        let width = self.keys.len();
+        for (at, sample) in waiting.iter().enumerate() {
+            let at = self.row(sample, numbers_at(&numbers, at, width));
+            if let Some(row) = self.all.get_mut(at) {
+                row.measures.add(&sample.measures);
+                row.squares += sample.value * sample.value;
+            }
+        }
+        (self.waiting, self.numbers) = (waiting, numbers);
+        self.waiting.clear();
+        self.numbers.clear();
+    }
+
+    /// The row of a sample with these numbers.
+    fn row(&mut self, sample: &Waiting, numbers: &[u64]) -> usize {
+        let (hash, event, first) = (sample.hash, sample.event, sample.first);
         let mut inline = [0; INLINE];
-        let (few, many) = self.current.split_at(self.current.len().min(INLINE));
-        inline[..few.len()].copy_from_slice(few);
+        let (few, many) = numbers.split_at(numbers.len().min(INLINE));
+        for (place, number) in inline.iter_mut().zip(few) {
+            *place = *number;
+        }
         let (all, more) = (&self.all, &self.more);
         let is_same = |at: &u32| {
             let at = *at as usize;
