@@ -18,7 +18,7 @@ help:
 	@echo 'make lint                 clippy, warnings denied'
 	@echo 'make bench                measure, with perf beside us'
 	@echo 'make faults SCHEDULES=200 SEED=1   kill processes at random moments, compare sums'
-	@echo 'make fuzz SECONDS=60      feed parsers with random bytes'
+	@echo 'make fuzz SECONDS=60      feed parsers with random bytes (RUNS=n executions, TARGET=name)'
 
 up:
 	scripts/setup up

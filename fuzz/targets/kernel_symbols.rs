@@ -8,6 +8,10 @@ use std::hint::black_box;
 fuzz_target!(|data: &[u8]| {
     let _ = black_box(parse_modules(data));
     if let Ok(symbols) = Kallsyms::parse(data, &Limits::default()) {
-        black_box((symbols.text(), symbols.relative(u64::MAX), symbols.modules().len()));
+        black_box((
+            symbols.text(),
+            symbols.relative(u64::MAX),
+            symbols.modules().len(),
+        ));
     }
 });

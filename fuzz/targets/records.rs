@@ -13,19 +13,16 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let layout = SampleLayout::new(&attr);
+    // The same bytes as a ring that wraps.
+    let (one, other) = records.split_at(records.len() / 2);
+    let mut ring = RingRecords::new(one, other);
     let mut rest = records;
     while let Ok((record, after)) = RawRecord::split_first(rest) {
         look(&record, layout.as_ref().ok());
+        assert_eq!(ring.next(), Some(Ok(record)));
         rest = after;
     }
-    // The same bytes as a ring that wraps.
-    let (one, other) = records.split_at(records.len() / 2);
-    for record in RingRecords::new(one, other) {
-        let Ok(record) = record else {
-            break;
-        };
-        black_box(record.bytes().len());
-    }
+    assert!(!matches!(ring.next(), Some(Ok(_))));
 });
 
 fn look(record: &RawRecord<'_>, layout: Option<&SampleLayout>) {
@@ -37,10 +34,26 @@ fn look(record: &RawRecord<'_>, layout: Option<&SampleLayout>) {
     let Ok(view) = SampleView::parse(record.body(), layout) else {
         return;
     };
-    black_box((view.id(), view.ip(), view.pid(), view.addr(), view.period(), view.weight()));
-    black_box((view.data_src(), view.phys_addr(), view.cgroup(), view.transaction(), view.raw()));
+    black_box((
+        view.id(),
+        view.ip(),
+        view.pid(),
+        view.addr(),
+        view.period(),
+        view.weight(),
+    ));
+    black_box((
+        view.data_src(),
+        view.phys_addr(),
+        view.cgroup(),
+        view.transaction(),
+        view.raw(),
+    ));
     black_box(view.read().map(|values| values.iter().count()));
-    black_box(view.callchain().map(|chain| chain.iter().fold(0, u64::wrapping_add)));
+    black_box(
+        view.callchain()
+            .map(|chain| chain.iter().fold(0, u64::wrapping_add)),
+    );
     black_box(view.branch_stack().map(|stack| stack.iter().count()));
     for regs in [view.regs_user(), view.regs_intr()].into_iter().flatten() {
         for number in 0..70 {

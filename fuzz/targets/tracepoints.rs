@@ -8,7 +8,10 @@ use std::hint::black_box;
 
 fuzz_target!(|data: &[u8]| {
     let _ = black_box(TracingData::parse(data));
-    let at = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+    let at = data
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(data.len());
     let (text, raw) = data.split_at(at);
     let Ok(text) = std::str::from_utf8(text) else {
         return;
