@@ -1,18 +1,34 @@
-//! Symbol tables as they come from other hosts.
+//! Symbol tables as they come from other hosts: the input as it is, and as what a sound checksum vouches for.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use memwide_objects::{Index, Limits, SymbolTable};
 use std::hint::black_box;
+use xxhash_rust::xxh3::xxh3_64;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(table) = SymbolTable::decode(data, &Limits::default()) else {
+    look(data);
+    let packed = zstd::bulk::compress(data, 1).expect("memory is there");
+    let mut table = b"MWSY\x01".to_vec();
+    table.extend_from_slice(&xxh3_64(&packed).to_le_bytes());
+    table.extend_from_slice(&packed);
+    look(&table);
+});
+
+fn look(bytes: &[u8]) {
+    let limits = Limits {
+        name_bytes: 1 << 20,
+        decoded_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let Ok(table) = SymbolTable::decode(bytes, &limits) else {
         return;
     };
-    for symbols in [table.functions(), table.objects()] {
+    for symbols in [table.functions(), table.objects(), table.thread_locals()] {
         let index = Index::build(symbols);
         for symbol in symbols.iter().take(64) {
             black_box(index.lookup(symbol.start));
         }
     }
-});
+    assert_eq!(SymbolTable::decode(&table.encode(), &limits), Ok(table));
+}

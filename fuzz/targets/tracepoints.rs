@@ -7,7 +7,12 @@ use memwide_perf_abi::tracepoint::{EventReader, FieldReader};
 use std::hint::black_box;
 
 fuzz_target!(|data: &[u8]| {
-    let _ = black_box(TracingData::parse(data));
+    if let Some(tracing) = TracingData::parse(data) {
+        for tracepoint in &tracing.tracepoints {
+            look(tracepoint, data);
+        }
+    }
+    // The text of a format, a zero, raw data.
     let at = data
         .iter()
         .position(|byte| *byte == 0)
@@ -16,15 +21,27 @@ fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(text) else {
         return;
     };
-    let Some(tracepoint) = Tracepoint::parse("kmem", text) else {
+    let Some(mut tracepoint) = Tracepoint::parse("kmem", text) else {
         return;
     };
+    let system = match tracepoint.name.get(..5).unwrap_or_default() {
+        "sched" => "sched",
+        "sys_e" => "syscalls",
+        "page_" => "exceptions",
+        "damon" => "damon",
+        _ => "kmem",
+    };
+    system.clone_into(&mut tracepoint.system);
+    look(&tracepoint, raw);
+});
+
+fn look(tracepoint: &Tracepoint, raw: &[u8]) {
     for field in &tracepoint.fields {
         let reader = FieldReader::new(field);
         black_box((reader.value(raw), reader.unsigned(raw), reader.signed(raw)));
         black_box((reader.text(raw), reader.bytes(raw)));
     }
-    if let Some(reader) = EventReader::new(&tracepoint) {
+    if let Some(reader) = EventReader::new(tracepoint) {
         black_box(reader.read(raw));
     }
-});
+}

@@ -1,6 +1,7 @@
 //! Writes first inputs for each target into `FOLDER/TARGET/`.
 
 mod elf_file;
+mod formats;
 mod perf_files;
 
 use libfuzzer_sys as _; // the coverage that is built in needs it
@@ -11,14 +12,6 @@ use memwide_perf_abi::{
 };
 use std::error::Error;
 use std::path::Path;
-
-const FORMAT: &str = "name: kmalloc\nID: 7\nformat:\n\
-    \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
-    \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
-    \tfield:const void * ptr;\toffset:8;\tsize:8;\tsigned:0;\n\
-    \tfield:size_t bytes_req;\toffset:16;\tsize:8;\tsigned:0;\n\
-    \tfield:__data_loc char[] name;\toffset:24;\tsize:4;\tsigned:0;\n\n\
-    print fmt: \"ptr=%p %s\", REC->ptr, __print_flags(REC->bytes_req, \"|\", {1, \"A\"})\n";
 
 /// Mangled as compilers of C++ and Rust do.
 const NAMES: [&str; 8] = [
@@ -65,11 +58,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "load",
         &[&[3][..], &spe_load(1), &spe_load(2)].concat(),
     )?;
-    put(
-        "tracepoints",
-        "format",
-        &[FORMAT.as_bytes(), &[0; 64]].concat(),
-    )?;
+    for (name, text) in formats::all() {
+        put("tracepoints", name, &[text.as_bytes(), &[0; 80]].concat())?;
+    }
     put("tracepoints", "data", &perf_files::tracing_data())?;
     put("kernel_symbols", "both", KERNEL.as_bytes())?;
     for (at, name) in NAMES.iter().enumerate() {
@@ -79,7 +70,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let program = elf_file::program();
     put("elf", "program", &program)?;
     let table = SymbolTable::from_elf(&program, &Limits::default())?;
-    put("symbol_table", "program", &table.encode())?;
+    // Behind magic, version and checksum.
+    let plain = table
+        .encode()
+        .get(13..)
+        .map(|packed| zstd::bulk::decompress(packed, 1 << 20));
+    put(
+        "symbol_table",
+        "program",
+        &plain.transpose()?.unwrap_or_default(),
+    )?;
     Ok(())
 }
 

@@ -209,7 +209,7 @@ fn spe() -> Bytes {
 fn tracepoint() -> Bytes {
     let attr = Attr {
         kind: attr_kind::TRACEPOINT,
-        config: 7,
+        config: 1,
         sample_type: sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::RAW,
         ..Attr::default()
     };
@@ -225,12 +225,15 @@ fn tracepoint() -> Bytes {
     file(attr, &records, &features)
 }
 
-/// Formats of one tracepoint.
+/// Tracing data of the first tracepoint.
 pub(crate) fn tracing_data() -> Vec<u8> {
+    let first = super::formats::all()
+        .next()
+        .map(|(_, text)| text.into_bytes());
     let files = TracingFiles {
         header_page: b"page".to_vec(),
         header_event: b"event".to_vec(),
-        systems: vec![("kmem".to_owned(), vec![super::FORMAT.as_bytes().to_vec()])],
+        systems: vec![("kmem".to_owned(), first.into_iter().collect())],
         page_size: 4096,
         ..TracingFiles::default()
     };
