@@ -68,7 +68,7 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read configuration {}", path.display())]
+    #[error("cannot read configuration {}; name an existing file with --config, examples are in deploy/config", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

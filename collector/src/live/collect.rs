@@ -241,6 +241,7 @@ impl Work {
         Ok(())
     }
 
+    /// Empties the rings, those of the next CPUs another time when there is much.
     fn round(&mut self) {
         let cpus = self.it.set.cpus.len();
         let before = self.collected.samples.len();
@@ -264,6 +265,9 @@ impl Work {
                 self.collected.take_samples(from, &mut self.ids);
             }
             looked += 1;
+        }
+        if looked == cpus {
+            self.counts.emptied();
         }
         self.first_cpu = (self.first_cpu + looked) % cpus.max(1);
         let from = self.collected.side_band.len();
@@ -411,8 +415,6 @@ impl Work {
             .context("cannot stop the events")?;
         // A sample that was being written when its event was stopped.
         std::thread::sleep(SETTLE);
-        // Twice: the second reading makes the first the settled one.
-        self.counts.read(&self.it.set.events);
         self.counts.read(&self.it.set.events);
         if let Some(batch) = self.unwritten.take() {
             self.write(batch)?;
@@ -425,6 +427,9 @@ impl Work {
                 break;
             }
         }
+        // Twice: nothing is written any more.
+        self.counts.emptied();
+        self.counts.emptied();
         self.close()?;
         self.it.epoch.finish();
         match self.unwritten {

@@ -15,7 +15,9 @@ const WORDS: usize = 5;
 struct Totals {
     /// Events counted when the descriptors were last read.
     value: u64,
-    /// The same one reading earlier: what was being written then is in a ring by now.
+    /// The same as known when all rings were last emptied.
+    emptied: u64,
+    /// The same one emptying earlier: what was being written then has been taken from its ring since.
     settled: u64,
     lost: u64,
     /// Time enabled and not running: not scheduled.
@@ -36,8 +38,7 @@ impl Counts {
         Self(vec![Totals::default(); events.len()])
     }
 
-    /// Reads all descriptors. An event may be counted and its sample still be written when its CPU is interrupted, so
-    /// residue is told one reading later.
+    /// Reads all descriptors.
     pub(super) fn read(&mut self, events: &[OpenEvent]) {
         for (totals, event) in self.0.iter_mut().zip(events) {
             let (mut value, mut lost, mut idle) = (0_u64, 0_u64, 0_u64);
@@ -51,10 +52,18 @@ impl Counts {
                     lost += words[4];
                 }
             }
-            totals.settled = totals.value;
             totals.value = totals.value.max(value);
             totals.lost = totals.lost.max(lost);
             totals.idle_ns = totals.idle_ns.max(idle);
+        }
+    }
+
+    /// All rings were emptied. Samples that were counted may still have been written meanwhile, when their CPU was
+    /// interrupted; so they are due after the next time only.
+    pub(super) fn emptied(&mut self) {
+        for totals in &mut self.0 {
+            totals.settled = totals.emptied;
+            totals.emptied = totals.value;
         }
     }
 

@@ -22,7 +22,6 @@ const ASK_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     let client = Arc::new(Client::new(&args.server.server));
-    let endpoint = ingest_endpoint(&client, &args.server.server)?;
     let at_wall_ns = args.at.as_deref().map(parse_time).transpose()?;
     let options = ImportOptions {
         host: args.host.clone(),
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
     for file in &args.files {
         let import = Import::open(file, options.clone()).map_err(failure)?;
         let lost = Arc::new(Notify::new());
-        let (address, addresses) = watch::channel(endpoint.clone());
+        let (address, addresses) = watch::channel(ingest_endpoint(&client, &args.server.server)?);
         let summary = runtime.block_on(async {
             let stop = stop_on_signal().context("cannot watch for signals")?;
             let following = stop.child_token();

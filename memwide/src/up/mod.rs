@@ -81,7 +81,14 @@ async fn serve(
         say::starting(place);
         children.ready().await?;
         let store = children.store(place.database())?;
-        store.migrate().await?;
+        let migrated = store.migrate().await;
+        migrated.with_context(|| match &args.store {
+            Some(_) => {
+                "cannot use the ClickHouse of --store; check its address, user and password (`curl http://HOST:8123/ping` \
+                 answers `Ok.`)"
+            }
+            None => "cannot bring the store's schema up to date",
+        })?;
         let services = Services::start(
             services::Plan {
                 args,

@@ -16,4 +16,5 @@ mod perf_script;
 mod roundtrip;
 mod spe_file;
 mod tracepoints;
+mod tracepoints_of_perf;
 mod written;
