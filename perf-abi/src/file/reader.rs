@@ -1,5 +1,6 @@
 //! Opens a perf.data file: header, attrs, features; then its records.
 
+use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ const MAX_EVENTS: u64 = 1 << 16;
 const MAX_IDS: u64 = 1 << 22;
 /// Largest attr the kernel accepts is a page; 64 KiB pages are the largest.
 const MAX_ATTR_SIZE: u64 = 1 << 16;
-/// Largest feature read. Tracing data of every tracepoint has about 10 MiB.
-const MAX_FEATURE: u64 = 256 << 20;
+/// Most bytes of all features read. Tracing data of every tracepoint has about 10 MiB.
+const MAX_FEATURES: u64 = 256 << 20;
 /// Bytes of an ids section in an attr entry.
 const IDS_SECTION: u64 = 16;
 
@@ -231,7 +232,8 @@ impl<R: Read + Seek> PerfFile<R> {
         Ok(())
     }
 
-    /// Reads the features. One that lies outside a cut file is left out.
+    /// Reads the features. One that lies outside a cut file is left out, and so is what is beyond the file's length in
+    /// all: of sections that overlap a file can promise many times what it has.
     fn read_features(&mut self) -> Result<(), FileError> {
         if self.unfinished() {
             return Ok(());
@@ -248,11 +250,13 @@ impl<R: Read + Seek> PerfFile<R> {
         }
         let table = read_at(&mut self.reader, table.offset, table.size)?;
         let mut cursor = Cursor::with_order(&table, self.header.order);
+        let mut left = MAX_FEATURES.min(self.len);
         for number in numbers {
             let section = Section::parse(&mut cursor).unwrap_or_default();
             if section.end() > self.len {
                 self.note_feature_cut(CutPart::Feature(number), section);
-            } else if section.size <= MAX_FEATURE {
+            } else if let Some(after) = left.checked_sub(section.size) {
+                left = after;
                 let bytes = read_at(&mut self.reader, section.offset, section.size)?;
                 self.features.set_raw(number, bytes);
             }
@@ -277,8 +281,12 @@ impl<R: Read + Seek> PerfFile<R> {
         recorded: impl Fn(usize) -> Option<String>,
     ) {
         let described = self.features.event_desc().unwrap_or_default();
+        let mut by_id = HashMap::new();
+        for found in self.tracing.iter().flat_map(|data| &data.tracepoints) {
+            by_id.entry(found.id).or_insert(found);
+        }
         let tracepoint = |attr: &Attr| {
-            let found = self.tracing.as_ref()?.tracepoint(attr.config)?;
+            let found = by_id.get(&attr.config)?;
             (attr.kind == attr_kind::TRACEPOINT).then(|| found.full_name())
         };
         let events = attrs.into_iter().enumerate().map(|(index, (attr, ids))| {

@@ -84,6 +84,46 @@ fn header_fields_that_lie_are_refused_or_bounded() {
 }
 
 #[test]
+fn features_on_top_of_each_other_take_no_more_than_the_file() {
+    let mut bytes = small();
+    let [at, size] = [40, 48].map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()));
+    let table = usize::try_from(at + size).unwrap();
+    // Every feature there can be, each the whole file.
+    bytes.truncate(table);
+    bytes[72..104].fill(0xff);
+    let len = u64::try_from(table + 256 * 16).unwrap();
+    for _ in 0..256 {
+        bytes.extend([0, len].iter().flat_map(|word: &u64| word.to_le_bytes()));
+    }
+    let file = PerfFile::open(Cursor::new(&bytes)).unwrap();
+    let kept: usize = file.features().iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(kept, bytes.len(), "the first and no other");
+    assert_eq!(read_all(&bytes).unwrap(), 19);
+}
+
+#[test]
+fn of_events_that_share_an_id_the_first_gets_its_name() {
+    let attr = |config| {
+        let attr = Attr {
+            config,
+            sample_type: sample::IP,
+            ..Attr::default()
+        };
+        [attr.encode(112), 7_u64.to_le_bytes().to_vec()].concat()
+    };
+    let named = [2_u64.to_le_bytes(), 7_u64.to_le_bytes(), *b"mine\0\0\0\0"].concat();
+    let file = pipe(&[
+        (kind::HEADER_ATTR, attr(1)),
+        (kind::HEADER_ATTR, attr(2)),
+        (kind::EVENT_UPDATE, named),
+    ]);
+    let file = PerfFile::open(Cursor::new(file)).unwrap();
+    let names = file.events().events().iter().map(|event| &event.name);
+    assert_eq!(names.filter(|name| *name == "mine").count(), 1);
+    assert_eq!(file.events().events()[1].name, "mine"); // behind the one every pipe here has
+}
+
+#[test]
 fn a_size_of_zero_in_the_data_is_an_error_that_says_where() {
     let good = small();
     let mut bytes = good.clone();
