@@ -1,5 +1,6 @@
 //! What a pipe's file says in records instead of a header.
 
+use std::collections::HashMap;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
@@ -34,12 +35,17 @@ pub(super) fn scan<R: Read + Seek>(reader: &mut R, span: Span) -> Result<Found, 
     };
     let mut tracing = None;
     let mut build_ids = 0;
+    // Events by id: names come by id, one for each of thousands of events.
+    let mut by_id = HashMap::new();
     let events = Arc::new(EventTable::default());
     let mut records = FileRecords::new(reader, span, events)?.without_opening_compressed();
     while let Ok(Some(item)) = records.next() {
         let after = |len| item.offset.saturating_add(len64(len));
         match UserRecord::parse(item.record) {
             Some(UserRecord::HeaderAttr { attr, ids }) if found.attrs.len() < MAX_EVENTS => {
+                for id in ids.iter() {
+                    by_id.entry(id).or_insert(found.attrs.len());
+                }
                 found.attrs.push((attr, ids.iter().collect()));
                 found.names.push(None);
             }
@@ -63,13 +69,11 @@ pub(super) fn scan<R: Read + Seek>(reader: &mut R, span: Span) -> Result<Found, 
                 tracing.get_or_insert((after(from), u64::from(size)));
             }
             Some(UserRecord::EventUpdate(update)) => {
-                let named = found
-                    .attrs
-                    .iter()
-                    .position(|(_, ids)| ids.contains(&update.id));
                 if let (Some(name), Some(slot)) = (
                     update.name(),
-                    named.and_then(|index| found.names.get_mut(index)),
+                    by_id
+                        .get(&update.id)
+                        .and_then(|index| found.names.get_mut(*index)),
                 ) {
                     *slot = Some(String::from_utf8_lossy(name).into_owned());
                 }
