@@ -15,6 +15,10 @@ use crate::{
     SymbolsBuilder,
 };
 
+/// Most bytes of names kept for each byte of the files. Symbols may share a name, so that a small file could fill memory with
+/// copies of one; in real programs all names together are shorter than the files.
+const NAME_BYTES_OF_A_BYTE: usize = 8;
+
 /// Reads `file`, with the symbol table of `debug` where that has one.
 pub(crate) fn read(
     file: &[u8],
@@ -41,6 +45,13 @@ fn read_class<E: FileHeader<Endian = Endianness>>(
     if image.header.e_type(image.endian) == elf::ET_REL {
         return Err(ObjectError::Relocatable);
     }
+    let bytes = file.len().saturating_add(debug.map_or(0, <[u8]>::len));
+    let limits = &Limits {
+        name_bytes: limits
+            .name_bytes
+            .min(bytes.saturating_mul(NAME_BYTES_OF_A_BYTE)),
+        ..*limits
+    };
     let mut found = Found::new(limits, image.gaps);
     let segments = image.segments(limits, &mut found.gaps)?;
     let debug = debug.and_then(|debug| Image::<E>::open(debug).ok());

@@ -8,7 +8,8 @@
 pub struct Limits {
     /// Most symbols kept of one file, all kinds together.
     pub symbols: usize,
-    /// Most bytes of names kept of one file; at most 4 GiB − 1.
+    /// Most bytes of names kept of one file; at most 4 GiB − 1. Of an ELF file never more than eight times its size: symbols
+    /// that share a name are no reason to fill memory.
     pub name_bytes: usize,
     /// Longest name kept whole; longer ones are cut at a character's end, in bytes.
     pub name_len: usize,

@@ -54,6 +54,46 @@ fn without_its_end_a_file_has_segments_and_a_reason() {
     assert_eq!(table.gaps().collect::<Vec<_>>(), [Gap::NoSections]);
 }
 
+/// A 64-bit file of `count` functions that all have the same name, of `name_len` bytes.
+fn functions_of_one_name(count: usize, name_len: usize) -> Vec<u8> {
+    let words = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    // Name 1; a global function of section 1; address, size.
+    let symbols = (0..count as u64).flat_map(|at| words(&[1 | 0x12 << 32 | 1 << 48, 16 * at, 16]));
+    let symbols: Vec<u8> = symbols.collect();
+    let names = [&[0][..], &vec![b'n'; name_len], &[0]].concat();
+    let (symbols_at, names_at) = (64, 64 + symbols.len());
+    let sections_at = names_at + names.len();
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    // A program of x86-64 without segments, four sections behind all.
+    file.extend(words(&[2 | 62 << 16 | 1 << 32, 0, 0, sections_at as u64]));
+    file.extend(words(&[64 << 32 | 56 << 48, 64 << 16 | 4 << 32]));
+    file.extend(symbols);
+    file.extend(names);
+    let mut section = |kind: u64, flags, at: usize, size: usize, link, entry| {
+        let place = [at as u64, size as u64, link, 0, entry];
+        file.extend(words(&[&[kind << 32, flags, 0][..], &place].concat()));
+    };
+    section(0, 0, 0, 0, 0, 0);
+    section(1, 2, 64, 0, 0, 0); // in memory
+    section(2, 0, symbols_at, 24 * count, 3, 24);
+    section(3, 0, names_at, name_len + 2, 0, 0);
+    file
+}
+
+#[test]
+fn one_name_of_many_symbols_is_not_copied_without_end() {
+    let few = functions_of_one_name(5, 1_000);
+    let table = SymbolTable::from_elf(&few, &Limits::default()).unwrap();
+    assert_eq!(table.gaps().count(), 0);
+    assert_eq!(table.functions().len(), 5);
+    assert_eq!(table.functions().name_bytes(), 5_000);
+    let many = functions_of_one_name(1_000, 50_000);
+    let table = SymbolTable::from_elf(&many, &Limits::default()).unwrap();
+    assert!(table.functions().name_bytes() <= 8 * many.len());
+    assert_eq!(table.gaps().collect::<Vec<_>>(), [Gap::TooManyNames]);
+}
+
 /// Sets every header field of the file and of its sections to absurd values, one after another.
 #[test]
 fn absurd_fields_give_an_error_or_a_part() {
