@@ -37,6 +37,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(folder.join(format!("seed_{name}")), bytes)
     };
     for (name, bytes) in perf_files::all()? {
+        if perf_files::samples(&bytes)? == 0 {
+            return Err(format!("no sample is read from the seed perf_data/{name}").into());
+        }
         put("perf_data", name, &bytes)?;
     }
     for (name, attr) in [("fields", all_fields()), ("branches", branches())] {

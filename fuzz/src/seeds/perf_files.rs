@@ -2,8 +2,8 @@
 
 use memwide_perf_abi::file::{EventSpec, Features, TracingFiles, feature};
 use memwide_perf_abi::{
-    Attr, AttrFlags, Aux, BuildId, Comm, FileId, FileWriter, Mmap2, Order, Record, SampleFields,
-    SampleId, SampleLayout, attr_kind, encode, kind, misc, sample,
+    Attr, AttrFlags, Aux, BuildId, Comm, FileId, FileWriter, Mmap2, Order, PerfFile, Record,
+    SampleFields, SampleId, SampleLayout, attr_kind, encode, kind, misc, sample,
 };
 use std::error::Error;
 use std::io::Cursor;
@@ -42,6 +42,17 @@ pub(crate) fn all() -> Result<Vec<(&'static str, Vec<u8>)>, Box<dyn Error>> {
         ("pipe_big", pipe(Order::Big)),
         ("file_big", big_file()),
     ])
+}
+
+/// Samples read from a file: a seed that is refused leads nowhere.
+pub(crate) fn samples(bytes: &[u8]) -> Result<usize, Box<dyn Error>> {
+    let mut file = PerfFile::open(Cursor::new(bytes))?;
+    let mut records = file.sorted()?;
+    let mut count = 0;
+    while let Some(item) = records.next()? {
+        count += usize::from(item.record.is_sample() && item.event.is_some());
+    }
+    Ok(count)
 }
 
 fn memory_attr() -> Attr {
