@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memwide_objects::{Index, Limits, ObjectId, SymbolTable, read_image};
+use memwide_objects::{
+    Index, Limits, ObjectId, Symbol, SymbolRef, SymbolTable, Symbols, read_image,
+};
 use std::hint::black_box;
 use std::io::Cursor;
 
@@ -14,10 +16,19 @@ fuzz_target!(|data: &[u8]| {
     let Ok(table) = SymbolTable::from_elf(&image, &limits) else {
         return;
     };
-    let index = Index::build(table.functions());
-    for symbol in table.functions().iter().take(64) {
-        black_box(index.lookup(symbol.start));
-    }
+    check_index(table.functions());
     let copy = SymbolTable::decode(&table.encode(), &limits).expect("what we wrote is read");
     assert_eq!(copy, table);
 });
+
+/// The index finds what a walk over all symbols finds: of those that hold the address the one that starts last.
+fn check_index(symbols: &Symbols) {
+    let index = Index::build(symbols);
+    for probe in symbols.iter().take(16) {
+        for address in [probe.start, probe.end().wrapping_sub(1), probe.end()] {
+            let holds = |symbol: &Symbol<'_>| (symbol.start..symbol.end()).contains(&address);
+            let walked = symbols.iter().rposition(|symbol| holds(&symbol));
+            assert_eq!(index.lookup(address).map(SymbolRef::index), walked);
+        }
+    }
+}

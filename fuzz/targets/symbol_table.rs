@@ -2,8 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memwide_objects::{Index, Limits, SymbolTable};
-use std::hint::black_box;
+use memwide_objects::{Index, Limits, Symbol, SymbolRef, SymbolTable, Symbols};
 use xxhash_rust::xxh3::xxh3_64;
 
 fuzz_target!(|data: &[u8]| {
@@ -25,10 +24,19 @@ fn look(bytes: &[u8]) {
         return;
     };
     for symbols in [table.functions(), table.objects(), table.thread_locals()] {
-        let index = Index::build(symbols);
-        for symbol in symbols.iter().take(64) {
-            black_box(index.lookup(symbol.start));
-        }
+        check_index(symbols);
     }
     assert_eq!(SymbolTable::decode(&table.encode(), &limits), Ok(table));
+}
+
+/// The index finds what a walk over all symbols finds: of those that hold the address the one that starts last.
+fn check_index(symbols: &Symbols) {
+    let index = Index::build(symbols);
+    for probe in symbols.iter().take(16) {
+        for address in [probe.start, probe.end().wrapping_sub(1), probe.end()] {
+            let holds = |symbol: &Symbol<'_>| (symbol.start..symbol.end()).contains(&address);
+            let walked = symbols.iter().rposition(|symbol| holds(&symbol));
+            assert_eq!(index.lookup(address).map(SymbolRef::index), walked);
+        }
+    }
 }
