@@ -14,9 +14,11 @@ const PMU: u32 = 9;
 const ID: u64 = 7;
 
 type Bytes = Result<Vec<u8>, Box<dyn Error>>;
+/// Name and content.
+type Seed = (&'static str, Vec<u8>);
 
-/// Name and content of each.
-pub(crate) fn all() -> Result<Vec<(&'static str, Vec<u8>)>, Box<dyn Error>> {
+/// One of each kind.
+pub(crate) fn all() -> Result<Vec<Seed>, Box<dyn Error>> {
     let plain = memory_records()?;
     Ok(vec![
         ("file", file(memory_attr(), &plain, &described())?),
