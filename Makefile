@@ -38,9 +38,9 @@ lint:
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 bench:
-	@ls */benches/*.rs >/dev/null 2>&1 || { echo 'make bench: this tree has no benchmarks yet' >&2; exit 1; }
 	cargo build --locked --release -p memwide
-	cargo bench --locked --workspace --benches
+	cargo bench --locked -p memwide-tests --bench analysis
+	cargo bench --locked -p memwide-store --bench insert
 
 faults:
 	@ls tests/tests/faults.rs >/dev/null 2>&1 || { echo 'make faults: this tree has no fault schedules yet' >&2; exit 1; }
