@@ -126,6 +126,9 @@ pub enum ChildError {
     },
 }
 
+/// Longest wait for what an ended child has printed.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(500);
+
 /// A running child; dropping it kills it.
 #[derive(Debug)]
 pub struct Child {
@@ -179,10 +182,12 @@ impl Child {
         &self.output
     }
 
-    /// Waits until it ends.
+    /// Waits until it ends and its last words are read.
     pub async fn wait(&mut self) -> Result<ExitStatus, ChildError> {
         let name = self.name;
         let ended = self.process.wait().await;
+        // A process it left behind may hold its pipes for ever.
+        drop(tokio::time::timeout(LAST_WORDS_WITHIN, self.output.complete()).await);
         ended.map_err(|source| ChildError::Wait { name, source })
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::watch;
 
 /// Lines kept of the beginning: where a server says its port.
 const FIRST_LINES: usize = 64;
@@ -16,6 +17,8 @@ const LINE_BYTES: usize = 4096;
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     kept: Arc<Mutex<Kept>>,
+    /// Pipes that are still read.
+    open: Arc<watch::Sender<u32>>,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +38,13 @@ impl Output {
         self.lock().last.iter().cloned().collect()
     }
 
+    /// Waits until everything it printed is here: after its end, as long as no process it left behind holds its pipes.
+    pub(super) async fn complete(&self) {
+        let mut open = self.open.subscribe();
+        // The sender is ours: it cannot be gone.
+        drop(open.wait_for(|open| *open == 0).await);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -50,9 +60,22 @@ impl Output {
         kept.last.push_back(line.to_owned());
     }
 
-    /// Reads a pipe to its end.
-    pub(super) async fn follow(
+    /// Reads a pipe to its end, which [`Output::complete`] waits for from now on.
+    pub(super) fn follow(
         self,
+        child: &'static str,
+        stream: &'static str,
+        pipe: impl AsyncRead + Unpin,
+    ) -> impl Future<Output = ()> {
+        self.open.send_modify(|open| *open += 1);
+        async move {
+            self.read(child, stream, pipe).await;
+            self.open.send_modify(|open| *open -= 1);
+        }
+    }
+
+    async fn read(
+        &self,
         child: &'static str,
         stream: &'static str,
         mut pipe: impl AsyncRead + Unpin,

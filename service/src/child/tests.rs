@@ -35,7 +35,7 @@ async fn its_output_is_kept_and_its_status_returned() {
     let status = child.wait().await.unwrap();
     assert_eq!(status.code(), Some(3));
     let output = child.output().clone();
-    until("all output", || output.last().len() == 2).await;
+    assert_eq!(output.last().len(), 2, "all of it once the wait is over");
     let port = output.find_map(|line| line.strip_prefix("port ")?.parse::<u16>().ok());
     assert_eq!(port, Some(4711));
     assert!(output.last().contains(&"oops".to_owned()));
