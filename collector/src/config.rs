@@ -74,7 +74,9 @@ impl Default for SpoolConfig {
 ///
 /// A ring is locked memory. It must hold what arrives between two looks at it: a batch is packed and written in about
 /// 30 ms, and a core makes at most about 0.75 million fault samples of 88 bytes a second, so 2 MiB are enough for a
-/// fault storm on every core at once. At 1,000 samples a second 128 KiB are plenty.
+/// fault storm on every core at once. At 1,000 samples a second 128 KiB are plenty. The start of a small program writes about
+/// 3 KB of side-band (24 mappings), and up to a second of it waits for its batch: 1 MiB is enough for 300 starts a second on
+/// each core.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RingConfig {
@@ -90,7 +92,7 @@ impl Default for RingConfig {
     fn default() -> Self {
         Self {
             sample_bytes: 2 << 20,
-            side_band_bytes: 256 << 10,
+            side_band_bytes: 1 << 20,
             poll_ms: 200,
         }
     }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -314,18 +314,26 @@ where
     tokio::spawn(task);
 }
 
-/// A token that SIGINT or SIGTERM cancels; a second one ends the process at once, with code 130.
+/// Signals within this time are one wish: `timeout` and terminals send to the process and to its group.
+const SAME_WISH: Duration = Duration::from_millis(500);
+
+/// A token that SIGINT or SIGTERM cancels; a second one, later than [`SAME_WISH`], ends the process at once, with code 130.
 pub fn stop_on_signal() -> io::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let cancelled = stop.clone();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     detach(async move {
+        let mut first: Option<Instant> = None;
         loop {
             let name = tokio::select! {
                 _ = interrupt.recv() => "SIGINT",
                 _ = terminate.recv() => "SIGTERM",
             };
+            let since = first.get_or_insert_with(Instant::now).elapsed();
+            if cancelled.is_cancelled() && since < SAME_WISH {
+                continue;
+            }
             if cancelled.is_cancelled() {
                 tracing::warn!(signal = name, "second signal: ending at once");
                 std::process::exit(i32::from(exit::INTERRUPTED));

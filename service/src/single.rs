@@ -27,7 +27,7 @@ pub enum LockError {
         pid: Option<u32>,
     },
     /// The file cannot be opened, locked or written.
-    #[error("cannot lock {}", path.display())]
+    #[error("cannot lock {}; give a folder that this user may write to", path.display())]
     Io {
         /// The lock file.
         path: PathBuf,

@@ -227,7 +227,13 @@ impl Work {
             .and_then(|ready| ready.try_recv().ok());
         // The round after the snapshot was taken holds all that happened meanwhile.
         self.round();
-        self.side_band_lost |= self.collected.partial;
+        if self.collected.partial && !self.side_band_lost {
+            self.side_band_lost = true;
+            tracing::warn!(
+                "a side-band ring was full: mappings and names of new processes were lost, their samples are counted as \
+                 `partial` until /proc is read again; a larger `rings.side_band_bytes` loses fewer"
+            );
+        }
         if let Some((taken, build_ids)) = taken {
             self.snapshots = None;
             self.build_ids = Some(build_ids);

@@ -95,7 +95,12 @@ async fn follow(
 
 fn parse_time(text: &str) -> Result<u64, Failure> {
     let range = memwide_query::ask::Range::parse("", text, clock::unix_ns());
-    range.map(|range| range.until_ns).map_err(Failure::usage)
+    range.map(|range| range.until_ns).map_err(|wrong| {
+        Failure::usage(anyhow::anyhow!(
+            "`{text}` is no time for --at; {}",
+            wrong.remedy()
+        ))
+    })
 }
 
 fn failure(error: ImportError) -> Failure {
