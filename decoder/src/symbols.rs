@@ -3,9 +3,7 @@
 use crate::identity::{Identity, Kind};
 use crate::table::Loaded;
 use memwide_model::{MappingId, Region};
-use memwide_objects::SymbolRef;
 use rustc_hash::FxHashMap;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Most mapped things kept of one source; what comes after them is shown as unknown.
@@ -257,21 +255,6 @@ impl Objects {
                 slot.state = TableState::Missing;
             }
         }
-    }
-
-    /// A function's name as shown.
-    pub fn function_name(&self, place: ObjectIx, function: SymbolRef) -> Cow<'_, str> {
-        self.name(place, function, false).into()
-    }
-
-    /// A variable's name as shown.
-    pub fn variable_name(&self, place: ObjectIx, variable: SymbolRef) -> Cow<'_, str> {
-        self.name(place, variable, true).into()
-    }
-
-    fn name(&self, place: ObjectIx, symbol: SymbolRef, variable: bool) -> &str {
-        self.table(place)
-            .map_or("", |table| table.shown_name(symbol, variable))
     }
 }
 

@@ -7,7 +7,6 @@ use crate::symbols::Objects;
 use memwide_model::DataSrc;
 use memwide_perf_abi::file::Event;
 use memwide_perf_abi::{SampleView, Weight};
-use std::borrow::Cow;
 
 /// A sample as perf would print it, with what memwide derives from it.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ pub struct LocalSample<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named<'a> {
     /// Symbol, demangled; `None` if none covers the address.
-    pub symbol: Option<Cow<'a, str>>,
+    pub symbol: Option<&'a str>,
     /// Bytes from the symbol's start; 0 without a symbol.
     pub symbol_offset: u64,
     /// Mapped object as perf names it, `[unknown]` if there is none.
@@ -155,25 +154,18 @@ fn named<'a>(objects: &'a Objects, place: &Place) -> Named<'a> {
     };
     let table = objects.table(at);
     let symbol = table.zip(place.symbol).and_then(|(table, symbol)| {
-        if place.variable {
-            Some((
-                objects.variable_name(at, symbol),
-                table.object(symbol)?.start,
-            ))
+        let found = if place.variable {
+            table.object(symbol)
         } else {
-            Some((
-                objects.function_name(at, symbol),
-                table.function(symbol)?.start,
-            ))
-        }
+            table.function(symbol)
+        };
+        Some((table.shown_name(symbol, place.variable), found?.start))
     });
     // A generated kernel symbol is its own mapping.
     let is_symbol = object.what == crate::symbols::What::KernelSymbol;
-    let symbol = symbol.or_else(|| is_symbol.then(|| (Cow::Borrowed(object.dso()), 0)));
+    let symbol = symbol.or_else(|| is_symbol.then(|| (object.dso(), 0)));
     Named {
-        symbol_offset: symbol
-            .as_ref()
-            .map_or(0, |(_, start)| place.address.wrapping_sub(*start)),
+        symbol_offset: symbol.map_or(0, |(_, start)| place.address.wrapping_sub(start)),
         symbol: symbol.map(|(name, _)| name),
         dso: object.dso(),
         build_id: object.build_id(),

@@ -110,11 +110,10 @@ fn shown(machine: &Machine, place: &Place) -> (String, String) {
     let objects = machine.objects();
     let dso = place.object.and_then(|object| objects.get(object));
     let name = place.object.zip(place.symbol).map(|(object, symbol)| {
-        if place.variable {
-            objects.variable_name(object, symbol).into_owned()
-        } else {
-            objects.function_name(object, symbol).into_owned()
-        }
+        let table = objects.table(object);
+        table.map_or_else(String::new, |table| {
+            table.shown_name(symbol, place.variable).to_owned()
+        })
     });
     (
         name.unwrap_or_default(),

@@ -108,24 +108,21 @@ impl Namer {
             _ => (FunctionId::unresolved(mapping), None),
         };
         self.define_mapping(sent, mapping, &object.identity);
-        let name = match (symbol, place.symbol) {
-            (Some(symbol), Some(at_symbol)) => Some((
-                symbol.start,
-                objects.function_name(at, at_symbol),
-                symbol.name,
-                rank(symbol.source),
-            )),
-            _ if is_symbol => Some((0, object.dso().into(), object.dso(), rank(Source::SymTab))),
+        let name = match (symbol, table.zip(place.symbol)) {
+            (Some(symbol), Some((table, at_symbol))) => Some(FunctionName {
+                start: symbol.start,
+                shown: table.shown_name(at_symbol, false),
+                linked: symbol.name,
+                rank: rank(symbol.source),
+            }),
+            _ if is_symbol => Some(FunctionName {
+                start: 0,
+                shown: object.dso(),
+                linked: object.dso(),
+                rank: rank(Source::SymTab),
+            }),
             _ => None,
         };
-        let name = name
-            .as_ref()
-            .map(|(start, shown, linked, rank)| FunctionName {
-                start: *start,
-                shown,
-                linked,
-                rank: *rank,
-            });
         let named = name.is_some_and(|name| !name.shown.is_empty());
         self.define_code(sent, mapping, function, location, place.address, name);
         CodeIds {
@@ -227,13 +224,15 @@ impl Namer {
         let symbol = place.symbol.filter(|_| place.variable);
         let key = (at, symbol, place.variable, region);
         let name = || match symbol {
-            Some(symbol) => objects.variable_name(at, symbol),
-            None => object.dso().into(),
+            Some(symbol) => objects
+                .table(at)
+                .map_or("", |table| table.shown_name(symbol, true)),
+            None => object.dso(),
         };
         let id = if let Some(id) = self.data.get(&key) {
             *id
         } else {
-            let id = DataId::new(region, object.mapping, &name());
+            let id = DataId::new(region, object.mapping, name());
             if self.data.len() < DATA_MAX {
                 self.data.insert(key, id);
             }
@@ -244,7 +243,7 @@ impl Namer {
                 data_id: id.0,
                 region: u32::from(region.code()),
                 mapping_id: object.mapping.0,
-                name: name().into_owned(),
+                name: name().to_owned(),
             });
             self.define_mapping(sent, object.mapping, &object.identity);
         }

@@ -153,8 +153,8 @@ impl Service for memwide_query::Config {
 
 /// The engine in this process, at a fixed port: passwords come from the environment.
 pub(crate) fn store(args: &RoleArgs) -> Result<(), Failure> {
-    let resolved = load::<memwide_store::engine::EngineOptions>(args)?;
-    let Some(mut options) = resolved else {
+    let resolved = resolve::<memwide_store::engine::EngineOptions>(args)?;
+    let Some((mut options, _)) = resolved else {
         return Ok(());
     };
     if options.library.as_os_str().is_empty() {
@@ -170,14 +170,7 @@ pub(crate) fn store_engine(args: &StoreEngineArgs) -> Result<(), Failure> {
     Ok(memwide_store::engine::run_child(options)?)
 }
 
-/// Resolves the configuration; `None` when it was only to be printed.
-fn load<C>(args: &RoleArgs) -> Result<Option<C>, Failure>
-where
-    C: Serialize + DeserializeOwned + Default,
-{
-    Ok(resolve(args)?.map(|(config, _)| config))
-}
-
+/// The configuration and how it is shown; `None` when it was only to be printed.
 fn resolve<C>(args: &RoleArgs) -> Result<Option<(C, serde_json::Value)>, Failure>
 where
     C: Serialize + DeserializeOwned + Default,

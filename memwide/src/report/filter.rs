@@ -149,7 +149,7 @@ fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
         Field::Pid => number(sample.pid()),
         Field::Tid => number(sample.tid()),
         Field::Cpu => number(sample.cpu()),
-        Field::Function => sample.code().symbol.as_deref() == Some(value),
+        Field::Function => sample.code().symbol == Some(value),
         Field::Dso => {
             let dso = sample.code().dso;
             dso == value || short_name(dso) == value
