@@ -21,6 +21,9 @@ pub(crate) enum ClientError {
         #[source]
         source: Box<ureq::Error>,
     },
+    /// Not an address at all.
+    #[error("`{url}` is no URL of a server; write it as http://HOST:PORT")]
+    NoUrl { url: String },
     /// It answered with a problem document.
     #[error("{title}: {detail}{}", remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default())]
     Problem {
@@ -37,7 +40,11 @@ pub(crate) enum ClientError {
 impl ClientError {
     /// True when the question itself is wrong, so that asking again cannot help.
     pub(crate) fn is_usage(&self) -> bool {
-        matches!(self, Self::Problem { status, .. } if (400..500).contains(status))
+        match self {
+            Self::NoUrl { .. } => true,
+            Self::Problem { status, .. } => (400..500).contains(status),
+            Self::Unreachable { .. } | Self::Foreign { .. } => false,
+        }
     }
 }
 
@@ -86,9 +93,14 @@ impl Client {
         &self,
         response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<Value, ClientError> {
-        let mut response = response.map_err(|source| ClientError::Unreachable {
-            url: self.base.clone(),
-            source: Box::new(source),
+        let mut response = response.map_err(|source| match source {
+            ureq::Error::Http(_) | ureq::Error::BadUri(_) => ClientError::NoUrl {
+                url: self.base.clone(),
+            },
+            source => ClientError::Unreachable {
+                url: self.base.clone(),
+                source: Box::new(source),
+            },
         })?;
         let status = response.status().as_u16();
         let foreign = ClientError::Foreign {

@@ -59,6 +59,18 @@ fn wrong_usage_is_64() {
     check(&["up", "--listen", "here"], 64, &["--listen"]);
     check(&["top", "-F", "locality"], 64, &["KEY=VALUE"]);
     check(&["sql", "select 1", "-P", "x"], 64, &["NAME=VALUE"]);
+    check(
+        &["top", "--server", "foo bar"],
+        64,
+        &["`foo bar`", "http://HOST:PORT"],
+    );
+    check(
+        &["hosts", "--server", "foo"],
+        64,
+        &["`foo`", "http://HOST:PORT"],
+    );
+    let both = ["up", "--listen", "127.0.0.1:1", "--ingest", "127.0.0.1:1"];
+    check(&both, 64, &["127.0.0.1:1", "different ports"]);
 }
 
 #[test]

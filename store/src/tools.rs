@@ -19,7 +19,7 @@ const NATS_SERVER_CACHED: &str = "nats-server-2.15.1/nats-server";
 #[non_exhaustive]
 pub enum ToolError {
     /// The variable is set, but names no file.
-    #[error("{variable} names {path}, which is not a file", path = path.display())]
+    #[error("{variable} names {path}, which is not a file; name one, or unset it and run `make tools`", path = path.display())]
     NotAFile {
         /// The variable.
         variable: &'static str,
@@ -180,7 +180,7 @@ mod tests {
         };
         assert_eq!(
             find(&places).unwrap_err().to_string(),
-            "TOOL_VARIABLE names /nonexistent/x, which is not a file"
+            "TOOL_VARIABLE names /nonexistent/x, which is not a file; name one, or unset it and run `make tools`"
         );
     }
 }

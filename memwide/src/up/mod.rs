@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const SILENT_AFTER: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
-    refuse_public(args)?;
+    refuse_addresses(args)?;
     let options = telemetry::Options {
         default_filter: LOG_FILTER.to_owned(),
         ..telemetry::Options::default()
@@ -48,17 +48,27 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
     Ok(outcome?)
 }
 
-/// Until TLS and authentication exist, nothing may be reached from outside.
-fn refuse_public(args: &UpArgs) -> Result<(), Failure> {
+/// Until TLS and authentication exist, nothing may be reached from outside. Two listeners need two ports.
+fn refuse_addresses(args: &UpArgs) -> Result<(), Failure> {
     for (flag, address) in [("--listen", args.listen), ("--ingest", args.ingest)] {
         if !address.ip().is_loopback() {
             let refused = anyhow::anyhow!(
                 "{flag} {address} can be reached from other machines, and this version has neither TLS nor authentication; \
                  use 127.0.0.1 and forward the port (ssh -L {port}:127.0.0.1:{port} HOST)",
-                port = address.port()
+                port = if address.port() == 0 {
+                    7070
+                } else {
+                    address.port()
+                }
             );
             return Err(Failure::usage(refused));
         }
+    }
+    if args.listen == args.ingest && args.listen.port() != 0 {
+        let address = args.listen;
+        return Err(Failure::usage(anyhow::anyhow!(
+            "--listen and --ingest are both {address}; give them different ports"
+        )));
     }
     Ok(())
 }
@@ -171,10 +181,10 @@ mod tests {
 
     #[test]
     fn only_loopback_is_listened_on() {
-        assert!(refuse_public(&args(&[])).is_ok());
-        assert!(refuse_public(&args(&["--listen", "[::1]:1"])).is_ok());
+        assert!(refuse_addresses(&args(&[])).is_ok());
+        assert!(refuse_addresses(&args(&["--listen", "[::1]:1"])).is_ok());
         for line in [["--listen", "0.0.0.0:7070"], ["--ingest", "10.0.0.1:7071"]] {
-            assert!(refuse_public(&args(&line)).is_err(), "{line:?}");
+            assert!(refuse_addresses(&args(&line)).is_err(), "{line:?}");
         }
     }
 }

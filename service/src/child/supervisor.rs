@@ -180,7 +180,12 @@ impl Keep {
                     name,
                     starts: generation,
                     status,
-                    said: output.last().join(" | "),
+                    said: match output.last().join(" | ") {
+                        silent if silent.is_empty() => {
+                            "nothing; is it the right program?".to_owned()
+                        }
+                        said => said,
+                    },
                 });
             }
             let pause = backoff.next_pause();
