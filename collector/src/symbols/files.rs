@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read, Seek as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use memwide_objects::{IdKind, Limits, ObjectError, ObjectId, SymbolTable};
+use memwide_objects::{IdKind, Limits, ObjectError, ObjectId, SymbolTable, read_image};
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 
@@ -119,7 +119,7 @@ fn debug_file(identity: &MappingIdentity, bytes_max: u64) -> Option<Vec<u8>> {
         .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let (head, tail) = hex.split_at_checked(2)?;
     let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
-    let bytes = read_bounded(open_regular(Path::new(&path))?, bytes_max).ok()?;
+    let bytes = read_elf(open_regular(Path::new(&path))?, bytes_max).ok()?;
     (identity_of(&bytes, "").id == identity.id).then_some(bytes)
 }
 
@@ -137,13 +137,24 @@ pub(crate) fn identity_of(file: &[u8], path: &str) -> MappingIdentity {
     }
 }
 
-/// Reads a whole ELF file; of others, which are mapped as data, only the first bytes.
-fn read_elf(file: File, bytes_max: u64) -> Result<Vec<u8>, String> {
+/// Reads an ELF file: what tells of symbols if its build id says which file it is, else all, as its content does then. Of
+/// others, which are mapped as data, only the first bytes.
+fn read_elf(mut file: File, bytes_max: u64) -> Result<Vec<u8>, String> {
     let mut magic = [0; 4];
     match file.read_exact_at(&mut magic, 0) {
-        Ok(()) if &magic == b"\x7fELF" => read_bounded(file, bytes_max),
-        _ => Err("not an ELF file".to_owned()),
+        Ok(()) if &magic == b"\x7fELF" => {}
+        _ => return Err("not an ELF file".to_owned()),
     }
+    let failed = |error: io::Error| error.to_string();
+    let len = file.metadata().map_err(failed)?.len();
+    if let Some(len) = usize::try_from(len).ok().filter(|_| len <= bytes_max) {
+        let image = read_image(&mut file, len).map_err(failed)?;
+        if ObjectId::of_elf(&image).is_some() {
+            return Ok(image);
+        }
+        file.rewind().map_err(failed)?;
+    }
+    read_bounded(file, bytes_max)
 }
 
 /// Reads a whole file. Not mapped: a file that shrinks under a map kills its reader.
