@@ -4,7 +4,7 @@ use crate::support::{Package, packages, root, sources};
 use std::collections::BTreeMap;
 
 /// Packages each package of ours may depend on. A service is never in another service's row.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("memwide-model", &[]),
     ("memwide-perf-abi", &[]),
     ("memwide-objects", &["memwide-model"]),
@@ -58,6 +58,15 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "memwide-perf-abi",
             "memwide-proto",
             "memwide-service",
+        ],
+    ),
+    (
+        "memwide-analysis",
+        &[
+            "memwide-decoder",
+            "memwide-model",
+            "memwide-objects",
+            "memwide-perf-abi",
         ],
     ),
     ("memwide", &["*"]),
