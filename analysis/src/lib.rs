@@ -6,7 +6,11 @@
 //!
 //! # What the caller owes it
 //!
-//! Samples in perf's order, and a session that was asked for what the question needs (`WANTED` of each module).
+//! Samples in perf's order, and a session that was asked for what the question needs (`wanted` of each module).
 #![forbid(unsafe_code)]
 
+mod names;
+pub mod sharing;
 pub mod significance;
+
+pub use names::{NameId, Names};

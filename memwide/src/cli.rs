@@ -1,5 +1,9 @@
 //! The command line, as clap reads it. Texts here are what `--help` prints.
 
+mod files;
+
+pub(crate) use files::{C2cArgs, RowArgs};
+
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -35,6 +39,8 @@ pub(crate) enum Command {
     Script(ScriptArgs),
     /// Sum up a perf.data file, or what a server holds, like `perf mem report`
     Report(ReportArgs),
+    /// Find cache lines that CPUs fight over, and whether they share them falsely, like `perf c2c report`
+    C2c(C2cArgs),
     /// Record into a perf.data file: this machine, a process or a command
     Record(RecordArgs),
     /// Show the functions with the most samples, refreshed

@@ -1,6 +1,7 @@
 //! The command people type: the whole pipeline on one machine, local analysis of a perf.data file, client of the query
 //! service, and each service alone.
 
+mod c2c;
 mod cli;
 mod client;
 mod command;
@@ -34,6 +35,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Import(args) => command::import::run(&args),
         Command::Script(args) => command::script::run(&args),
         Command::Report(args) => command::report::run(&args),
+        Command::C2c(args) => command::c2c::run(&args),
         Command::Record(args) => command::record::run(&args),
         Command::Top(args) => command::top::run(&args),
         Command::Hosts(args) => command::hosts::run(&args),

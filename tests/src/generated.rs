@@ -10,8 +10,8 @@ use memwide_perf_abi::{
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-const BASE: u64 = 0x5555_0000_0000;
-const ANON: u64 = 0x7f00_0000_0000;
+pub(crate) const BASE: u64 = 0x5555_0000_0000;
+pub(crate) const ANON: u64 = 0x7f00_0000_0000;
 /// Markers in callchains: `PERF_CONTEXT_KERNEL` and `PERF_CONTEXT_USER`.
 const KERNEL_FOLLOWS: u64 = (-128_i64).cast_unsigned();
 const USER_FOLLOWS: u64 = (-512_i64).cast_unsigned();
@@ -34,21 +34,21 @@ const WORDS: [u64; 11] = [
 ];
 
 /// Numbers without a clock.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 8) % bound
     }
 
-    fn pick(&mut self, from: &[u64]) -> u64 {
+    pub(crate) fn pick(&mut self, from: &[u64]) -> u64 {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 
@@ -131,18 +131,18 @@ impl Generated {
 }
 
 /// Code and data addresses that samples fall on.
-struct Places {
+pub(crate) struct Places {
     program: String,
     segments: Vec<Segment>,
     /// Starts of functions and variables, as mapped.
-    functions: Vec<u64>,
-    variables: Vec<u64>,
+    pub(crate) functions: Vec<u64>,
+    pub(crate) variables: Vec<u64>,
     kernel_start: u64,
-    kernel: Vec<u64>,
+    pub(crate) kernel: Vec<u64>,
 }
 
 impl Places {
-    fn of(wanted: &Generated) -> Self {
+    pub(crate) fn of(wanted: &Generated) -> Self {
         let program = &wanted.program;
         let table =
             SymbolTable::from_elf(&std::fs::read(program).unwrap(), &Limits::default()).unwrap();
@@ -301,7 +301,7 @@ fn callers(
     }
 }
 
-fn side_band(places: &Places, processes: u32, layout: &SampleLayout) -> Vec<u8> {
+pub(crate) fn side_band(places: &Places, processes: u32, layout: &SampleLayout) -> Vec<u8> {
     let mut batch = Vec::new();
     let mut put = |mode, record: &Record<'_>| {
         let id = SampleId {

@@ -9,6 +9,7 @@
 pub mod generated;
 mod pipeline;
 mod processes;
+pub mod sharing;
 mod wait;
 
 pub use pipeline::{Up, UpOptions, memwide, tools_missing};

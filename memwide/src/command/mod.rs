@@ -1,10 +1,12 @@
 //! One file a command.
 
 mod answer;
+pub(crate) mod c2c;
 pub(crate) mod doctor;
 pub(crate) mod hosts;
 pub(crate) mod import;
 pub(crate) mod ledger;
+mod on_file;
 mod ready;
 pub(crate) mod record;
 pub(crate) mod report;

@@ -1,5 +1,6 @@
 //! Tables for people, JSON and CSV for programs; all three from the same rows.
 
+mod document;
 mod number;
 mod text;
 
@@ -7,7 +8,9 @@ use crate::cli::Format;
 use serde_json::Value;
 use std::io::{self, Write};
 
+pub(crate) use document::{Document, Section};
 pub(crate) use number::grouped;
+pub(crate) use text::width;
 
 /// One column of an answer.
 #[derive(Debug, Clone)]

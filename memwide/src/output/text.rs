@@ -14,7 +14,7 @@ const NAME_MIN: usize = 12;
 const GAP: &str = "  ";
 
 /// Columns of the terminal behind stdout, `COLUMNS`, or a wide default.
-pub(super) fn width() -> usize {
+pub(crate) fn width() -> usize {
     if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
         && size.ws_col > 0
     {
@@ -64,6 +64,21 @@ pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Re
         writeln!(out, "{}", printable(note.clone()))?;
     }
     Ok(())
+}
+
+/// Writes a text in lines of at most `width` characters, broken at blanks.
+pub(super) fn paragraph(out: &mut impl Write, text: &str, width: usize) -> io::Result<()> {
+    let mut line = String::new();
+    for word in printable(text.to_owned()).split(' ') {
+        if !line.is_empty() && columns(&line) + 1 + columns(word) > width {
+            writeln!(out, "{line}")?;
+            line.clear();
+        } else if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "{line}")
 }
 
 fn cell(value: &Value, unit: &str) -> String {

@@ -11,7 +11,8 @@ mod server;
 
 pub(crate) use filter::Filter;
 pub(crate) use keys::Key;
-pub(crate) use render::table;
+pub(crate) use nodes::Nodes;
+pub(crate) use render::{completeness, table};
 pub(crate) use rows::Rows;
 pub(crate) use server::question;
 

@@ -97,7 +97,8 @@ fn json_row(rows: &Rows, row: &Ready) -> Value {
     Value::Object(out)
 }
 
-fn completeness(left: &Leftovers) -> Value {
+/// What of a file is not in the answer.
+pub(crate) fn completeness(left: &Leftovers) -> Value {
     json!({
         "samples": left.samples,
         "guest_samples": left.guests,

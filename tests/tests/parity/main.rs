@@ -14,3 +14,4 @@ mod perf;
 mod recorded;
 mod report;
 mod script;
+mod sharing;

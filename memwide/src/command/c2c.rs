@@ -1,0 +1,50 @@
+//! `memwide c2c`: cache lines that CPUs fight over.
+
+use super::on_file::{OnFile, finish};
+use crate::c2c::{Answer, document};
+use crate::cli::C2cArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::report::Nodes;
+use memwide_analysis::sharing::{Access, Coalesce, Display, LineSize, Lines, wanted};
+
+pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
+    let display = args.display.as_deref().map(display).transpose()?;
+    let coalesce = Coalesce::parse(&args.coalesce).map_err(|name| {
+        Failure::usage(anyhow::anyhow!(
+            "accesses are not told apart by `{name}`; --coalesce takes pid, tid, iaddr, dso"
+        ))
+    })?;
+    let size = if args.double_cl {
+        LineSize::Double
+    } else {
+        LineSize::Single
+    };
+    let rows = &args.file.rows;
+    let file = OnFile::open(&args.file.input, rows, wanted())?;
+    let nodes = Nodes::of(file.recording().features());
+    let events = file.recording().events().clone();
+    let mut lines = Lines::new(size);
+    let left = file.each(|sample| lines.add(&Access::of(sample)))?;
+    let answer = Answer {
+        display: display.unwrap_or_else(|| Display::fitting(lines.total())),
+        lines: &lines,
+        coalesce,
+        events: &events,
+        nodes: &nodes,
+        all: args.show_all,
+        stats_only: args.stats,
+        limit: rows.limit.map(|limit| limit as usize),
+        width: output::width(),
+    };
+    finish(document(&answer, &left), left, rows.format)
+}
+
+fn display(name: &str) -> Result<Display, Failure> {
+    let known = Display::ALL.into_iter().find(|known| known.name() == name);
+    known.ok_or_else(|| {
+        Failure::usage(anyhow::anyhow!(
+            "lines cannot be shown by `{name}`; --display takes tot, lcl, rmt, peer"
+        ))
+    })
+}

@@ -1,0 +1,61 @@
+//! What the commands that answer questions on one file have in common.
+
+use crate::cli::{Format, RowArgs};
+use crate::failure::Failure;
+use crate::output::Document;
+use crate::recording::{Leftovers, Recording};
+use crate::report::Filter;
+use memwide_decoder::local::{LocalSample, Wanted};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// A file and the samples of it that count.
+#[derive(Debug)]
+pub(super) struct OnFile {
+    filter: Filter,
+    recording: Recording,
+}
+
+impl OnFile {
+    /// Opens a file for a question that needs this of its samples.
+    pub(super) fn open(input: &Path, rows: &RowArgs, wanted: Wanted) -> Result<Self, Failure> {
+        let filter = Filter::parse(&rows.filters).map_err(Failure::usage)?;
+        let wanted = wanted | filter.wanted();
+        let recording = Recording::open(input, &rows.symbols)?.wanting(wanted);
+        Ok(Self { filter, recording })
+    }
+
+    /// What the file's header says.
+    pub(super) fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// Gives every sample that counts.
+    pub(super) fn each(self, mut each: impl FnMut(&LocalSample<'_>)) -> Result<Leftovers, Failure> {
+        let filter = self.filter;
+        self.recording.each(|sample| {
+            if filter.takes(sample) {
+                each(sample);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+/// Prints an answer, with what of the file is not in it.
+pub(super) fn finish(
+    mut document: Document,
+    left: Leftovers,
+    format: Format,
+) -> Result<(), Failure> {
+    document.notes.extend(left.lines());
+    match document.print(format) {
+        Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        printed => printed?,
+    }
+    if format == Format::Csv {
+        left.say(); // the others carry it with them
+    }
+    left.into_result()
+}
