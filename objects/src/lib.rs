@@ -11,6 +11,7 @@
 //! - The same for the running kernel and its modules, from the text of `/proc/kallsyms`.
 //! - What identifies a file: its GNU build id, else a hash of its content.
 //! - Names as people read them: [`demangle`].
+//! - Source lines and inlined functions, from DWARF: [`DebugInfo`].
 //!
 //! # What it is not for
 //!
@@ -18,7 +19,7 @@
 //! - Address spaces: which file lies where in which process is the decoder's business. Here are
 //!   only [`Segments::bias`] and [`Segments::vaddr_of_offset`], which turn an address of a mapping into an
 //!   *ELF virtual address*, the only kind of address in a table.
-//! - Source lines, inlined functions, unwinding.
+//! - Unwinding.
 //!
 //! # What the caller owes it
 //!
@@ -29,6 +30,7 @@
 
 mod aliases;
 mod build_id;
+mod debug;
 mod demangle;
 mod elf;
 mod error;
@@ -45,6 +47,7 @@ mod table;
 mod wire;
 
 pub use build_id::{IdKind, ObjectId};
+pub use debug::{DebugError, DebugInfo, DebugLink, DebugSections, LineRow, SourceFrame, crc32};
 pub use demangle::demangle;
 pub use error::{KallsymsError, ModulesError, ObjectError, WireError};
 pub use image::read_image;

@@ -1,0 +1,348 @@
+//! The sections of a file that debug information is made of, unpacked; and where else some may be.
+
+use super::{Bytes, DebugError};
+use crate::{ObjectId, image};
+use gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
+use lzma_rust2::XzReader;
+use object::Endianness;
+use object::elf::{self, FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, SectionHeader};
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Most bytes of debug information read of one file, unpacked: browsers have about 2 GiB.
+const BYTES_MAX: u64 = 3 << 30;
+
+/// Most bytes a packed byte may stand for. Debug information packs to a fifth; zeros pack to a thousandth.
+const UNPACKED_OF_A_BYTE: u64 = 64;
+
+/// Bytes any packed section may unpack to.
+const UNPACKED_ALWAYS: u64 = 1 << 20;
+
+/// Longest of the sections that name another file.
+const LINK_MAX: u64 = 8 << 10;
+
+/// Longest `.gnu_debugdata` read, packed.
+const SMALL_SYMBOLS_MAX: u64 = 64 << 20;
+
+/// Memory that unpacking them may take, in KiB: the packer's strongest setting needs 65 MiB.
+const XZ_MEMORY_KIB: u32 = 80 << 10;
+
+/// What is read, by number of the section.
+const WANTED: [SectionId; 10] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugTypes,
+];
+
+/// Another file that is named for the debug information.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DebugLink {
+    /// Name as written: a file's name, or a path.
+    pub name: String,
+    /// What the other file must have: a checksum ([`crc32`]) of all its bytes …
+    pub crc: Option<u32>,
+    /// … or this build id.
+    pub build_id: Option<Vec<u8>>,
+}
+
+/// Sections of a file.
+#[derive(Debug)]
+pub struct DebugSections {
+    endian: RunTimeEndian,
+    sections: [Vec<u8>; WANTED.len()],
+    build_id: Option<ObjectId>,
+    link: Option<DebugLink>,
+    shared: Option<DebugLink>,
+    small_symbols: Option<Vec<u8>>,
+}
+
+impl DebugSections {
+    /// Reads a file of `len` bytes: only its headers and what it has of debug information.
+    pub fn read<R: Read + Seek>(file: &mut R, len: u64) -> Result<Self, DebugError> {
+        let unreadable = |error: io::Error| DebugError::Unreadable { kind: error.kind() };
+        let size = usize::try_from(len).map_err(|_| DebugError::Sections { len })?;
+        let image = image::read_image(file, size).map_err(unreadable)?;
+        match image.get(4).map(|class| elf::FileClass(*class)) {
+            Some(elf::ELFCLASS32) => read::<FileHeader32<Endianness>, R>(file, &image),
+            Some(elf::ELFCLASS64) => read::<FileHeader64<Endianness>, R>(file, &image),
+            _ => Err(DebugError::Sections { len }),
+        }
+    }
+
+    /// The build id of the file.
+    pub fn build_id(&self) -> Option<ObjectId> {
+        self.build_id
+    }
+
+    /// Whether there are units, which all begins with.
+    pub fn has_units(&self) -> bool {
+        !self.section(SectionId::DebugInfo).is_empty()
+    }
+
+    /// The file that has the debug information of this one (`.gnu_debuglink`).
+    pub fn link(&self) -> Option<&DebugLink> {
+        self.link.as_ref()
+    }
+
+    /// The file that has what several debug files share (`.gnu_debugaltlink`).
+    pub fn shared(&self) -> Option<&DebugLink> {
+        self.shared.as_ref()
+    }
+
+    /// An ELF file inside of this one (`.gnu_debugdata`, unpacked), which has the symbols that were stripped.
+    pub fn small_symbols(&self) -> Option<&[u8]> {
+        self.small_symbols.as_deref()
+    }
+
+    /// Bytes of all sections.
+    pub(super) fn len(&self) -> usize {
+        self.sections.iter().map(Vec::len).sum()
+    }
+
+    fn section(&self, id: SectionId) -> &[u8] {
+        let at = WANTED.iter().position(|wanted| *wanted == id);
+        at.and_then(|at| self.sections.get(at))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn dwarf(&self) -> Dwarf<Bytes<'_>> {
+        let view = |id| Ok::<_, gimli::Error>(EndianSlice::new(self.section(id), self.endian));
+        // Lending cannot fail.
+        Dwarf::load(view).unwrap_or_default()
+    }
+}
+
+/// A section in the file.
+#[derive(Clone, Copy)]
+struct Place {
+    offset: u64,
+    size: u64,
+    packed: Packed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Packed {
+    No,
+    /// With a header of the ELF class in front.
+    Header {
+        wide: bool,
+    },
+    /// `ZLIB` and the size, as older tools did in sections named `.zdebug_…`.
+    Old,
+}
+
+fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
+    file: &mut R,
+    image: &[u8],
+) -> Result<DebugSections, DebugError> {
+    let len = image.len() as u64;
+    let broken = |_| DebugError::Sections { len };
+    let header = E::parse(image).map_err(broken)?;
+    let endian = header.endian().map_err(broken)?;
+    let headers = header.section_headers(endian, image).map_err(broken)?;
+    let names = header
+        .section_strings(endian, image, headers)
+        .map_err(broken)?;
+    let mut found = DebugSections {
+        endian: match endian {
+            Endianness::Little => RunTimeEndian::Little,
+            Endianness::Big => RunTimeEndian::Big,
+        },
+        sections: Default::default(),
+        build_id: ObjectId::of_elf(image),
+        link: None,
+        shared: None,
+        small_symbols: None,
+    };
+    let mut budget = BYTES_MAX;
+    for section in headers {
+        let (size, offset): (u64, u64) = (
+            section.sh_size(endian).into(),
+            section.sh_offset(endian).into(),
+        );
+        let Ok(name) = section.name(endian, names) else {
+            continue;
+        };
+        if section.sh_type(endian) == elf::SHT_NOBITS || offset >= len {
+            continue;
+        }
+        let flags: u64 = section.sh_flags(endian).0;
+        let mut place = Place {
+            offset,
+            size: size.min(len - offset),
+            packed: Packed::No,
+        };
+        if flags & elf::SHF_COMPRESSED.0 != 0 {
+            let wide = header.is_class_64();
+            place.packed = Packed::Header { wide };
+        }
+        match name {
+            b".gnu_debuglink" => {
+                let bytes = content(file, place, LINK_MAX, "link", endian)?;
+                found.link = link(&bytes, endian);
+            }
+            b".gnu_debugaltlink" => {
+                let bytes = content(file, place, LINK_MAX, "altlink", endian)?;
+                found.shared = shared(&bytes);
+            }
+            b".gnu_debugdata" if place.size <= SMALL_SYMBOLS_MAX => {
+                let bytes = content(file, place, SMALL_SYMBOLS_MAX, "debugdata", endian)?;
+                found.small_symbols = unpack_xz(&bytes);
+            }
+            _ => {
+                let old = name.strip_prefix(b".z").map(|rest| [b".", rest].concat());
+                if old.is_some() {
+                    place.packed = Packed::Old;
+                }
+                let name = old.as_deref().unwrap_or(name);
+                let at = WANTED.iter().position(|id| id.name().as_bytes() == name);
+                let Some((at, id)) = at.and_then(|at| Some((at, WANTED.get(at)?))) else {
+                    continue;
+                };
+                let bytes = content(file, place, budget, id.name(), endian)?;
+                budget = budget.saturating_sub(bytes.len() as u64);
+                if let Some(to) = found.sections.get_mut(at).filter(|to| to.is_empty()) {
+                    *to = bytes;
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn content<R: Read + Seek>(
+    file: &mut R,
+    place: Place,
+    limit: u64,
+    name: &'static str,
+    endian: Endianness,
+) -> Result<Vec<u8>, DebugError> {
+    let too_large = |bytes| DebugError::TooLarge { bytes, limit };
+    if place.size > limit {
+        return Err(too_large(place.size));
+    }
+    let mut bytes = Vec::new();
+    let read = file
+        .seek(SeekFrom::Start(place.offset))
+        .and_then(|_| file.by_ref().take(place.size).read_to_end(&mut bytes));
+    read.map_err(|error| DebugError::Unreadable { kind: error.kind() })?;
+    let broken = || DebugError::Compressed { name };
+    let (zstd, size, packed) = match place.packed {
+        Packed::No => return Ok(bytes),
+        Packed::Old => {
+            let (size, packed) = old_header(&bytes).ok_or_else(broken)?;
+            (false, size, packed)
+        }
+        Packed::Header { wide } => header_of(&bytes, wide, endian).ok_or_else(broken)?,
+    };
+    let most = UNPACKED_ALWAYS.saturating_add(UNPACKED_OF_A_BYTE.saturating_mul(place.size));
+    if size > limit.min(most) {
+        return Err(too_large(size));
+    }
+    let size = usize::try_from(size).map_err(|_| broken())?;
+    let plain = if zstd {
+        zstd::bulk::decompress(packed, size).ok()
+    } else {
+        miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed, size).ok()
+    };
+    plain.filter(|plain| plain.len() == size).ok_or_else(broken)
+}
+
+/// Kind (zstd or zlib), unpacked size and packed bytes, behind the header that ELF gives packed sections.
+fn header_of(bytes: &[u8], wide: bool, endian: Endianness) -> Option<(bool, u64, &[u8])> {
+    let word = |at: usize, len: usize| {
+        let bytes = bytes.get(at..at.checked_add(len)?)?;
+        let add = |value: u64, byte: &u8| (value << 8) | u64::from(*byte);
+        Some(match endian {
+            Endianness::Little => bytes.iter().rev().fold(0, add),
+            Endianness::Big => bytes.iter().fold(0, add),
+        })
+    };
+    let (size, header) = if wide {
+        (word(8, 8)?, 24)
+    } else {
+        (word(4, 4)?, 12)
+    };
+    let zstd = match word(0, 4)? {
+        1 => false,
+        2 => true,
+        _ => return None,
+    };
+    Some((zstd, size, bytes.get(header..)?))
+}
+
+fn old_header(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (size, packed) = bytes.strip_prefix(b"ZLIB")?.split_first_chunk()?;
+    Some((u64::from_be_bytes(*size), packed))
+}
+
+/// A name, zeros up to a multiple of four, a checksum.
+fn link(bytes: &[u8], endian: Endianness) -> Option<DebugLink> {
+    let len = bytes.iter().position(|byte| *byte == 0)?;
+    let crc = bytes.get((len + 1).next_multiple_of(4)..)?.first_chunk()?;
+    Some(DebugLink {
+        name: String::from_utf8_lossy(bytes.get(..len)?).into_owned(),
+        crc: Some(match endian {
+            Endianness::Little => u32::from_le_bytes(*crc),
+            Endianness::Big => u32::from_be_bytes(*crc),
+        }),
+        build_id: None,
+    })
+}
+
+/// A path, a zero, a build id.
+fn shared(bytes: &[u8]) -> Option<DebugLink> {
+    let len = bytes.iter().position(|byte| *byte == 0)?;
+    Some(DebugLink {
+        name: String::from_utf8_lossy(bytes.get(..len)?).into_owned(),
+        crc: None,
+        build_id: Some(bytes.get(len + 1..)?.to_vec()),
+    })
+}
+
+fn unpack_xz(packed: &[u8]) -> Option<Vec<u8>> {
+    let most =
+        UNPACKED_ALWAYS.saturating_add(UNPACKED_OF_A_BYTE.saturating_mul(packed.len() as u64));
+    let mut plain = Vec::new();
+    let mut reader = XzReader::new_mem_limit(packed, true, XZ_MEMORY_KIB).take(most);
+    reader.read_to_end(&mut plain).ok()?;
+    plain.starts_with(b"\x7fELF").then_some(plain)
+}
+
+/// The checksum of `.gnu_debuglink` over more bytes, which starts with 0.
+pub fn crc32(before: u32, bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let (mut at, mut start) = (0, 0);
+        while at < 256 {
+            let mut value = start;
+            let mut bit = 0;
+            while bit < 8 {
+                value = if value & 1 == 1 {
+                    0xedb8_8320 ^ (value >> 1)
+                } else {
+                    value >> 1
+                };
+                bit += 1;
+            }
+            #[expect(clippy::indexing_slicing, reason = "both bounds are 256")]
+            {
+                table[at] = value;
+            }
+            (at, start) = (at + 1, start + 1);
+        }
+        table
+    };
+    let step = |value: u32, byte: &u8| {
+        let at = usize::from(value.to_le_bytes().first().unwrap_or(&0) ^ byte);
+        TABLE.get(at).unwrap_or(&0) ^ (value >> 8)
+    };
+    !bytes.iter().fold(!before, step)
+}
