@@ -1,14 +1,19 @@
 //! Symbols from this machine's file system, as perf finds them: never from a file that is not the one that was mapped.
 
+mod debuginfod;
 mod kernel;
+mod places;
 mod vdso;
+
+pub use places::Places;
 
 use crate::identity::{Identity, Kind};
 use crate::local::{ObjectRequest, ObjectSource};
 use crate::symbols::What;
+use debuginfod::Artifact;
 use memwide_objects::{
-    Flags, Limits, ObjectId, Segments, Source, Symbol, SymbolTable, Symbols, SymbolsBuilder,
-    read_image,
+    DebugError, DebugInfo, Flags, Limits, LinkSections, ObjectId, Segments, Source, Symbol,
+    SymbolTable, Symbols, SymbolsBuilder, read_image,
 };
 use std::fmt::Write;
 use std::fs::File;
@@ -16,17 +21,6 @@ use std::path::{Path, PathBuf};
 
 /// Largest file read for its symbols, in bytes.
 const FILE_MAX: u64 = 4 << 30;
-
-/// Where to look.
-#[derive(Debug, Clone, Default)]
-pub struct Places {
-    /// Root under which the recorded paths lie, instead of `/`.
-    pub symfs: Option<PathBuf>,
-    /// File to read instead of `/proc/kallsyms`, whatever kernel was recorded.
-    pub kallsyms: Option<PathBuf>,
-    /// Folder of files by build id; `~/.debug` where not given.
-    pub build_id_dir: Option<PathBuf>,
-}
 
 /// Reads symbol tables from files.
 #[derive(Debug, Default)]
@@ -45,66 +39,28 @@ impl FileSource {
         }
     }
 
-    fn build_id_dir(&self) -> Option<PathBuf> {
-        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".debug"));
-        self.places.build_id_dir.clone().or_else(home)
+    /// The mapped file on this machine: with the build id that was recorded, if one was.
+    pub fn file(&self, identity: &Identity) -> Result<PathBuf, String> {
+        self.places.file(identity)
     }
 
-    /// The file itself: from the cache by build id, else where it was mapped from.
-    fn file(&self, identity: &Identity) -> Result<Vec<u8>, String> {
-        let mut mismatch = false;
-        for path in self.candidates(identity) {
-            let Some(bytes) = read(&path) else {
-                continue;
-            };
-            if identity.kind != Kind::BuildId || has_build_id(&bytes, &identity.id) {
-                return Ok(bytes);
-            }
-            mismatch = true;
+    /// The symbols of an ELF file: its own and those of its debug file.
+    fn elf(&self, path: &Path) -> Result<SymbolTable, String> {
+        let bytes = read(path).ok_or_else(|| format!("cannot read {}", path.display()))?;
+        let id = ObjectId::of_elf(&bytes);
+        let id = id.as_ref().map(ObjectId::as_bytes);
+        let links = LinkSections::of(&bytes);
+        let mut debug = self.places.debug_file(path, id, links.link.as_ref());
+        if debug.is_none() && !links.has_symbols {
+            debug = id.and_then(|id| self.places.ask(id, Artifact::DebugInfo).ok());
         }
-        Err(if mismatch {
-            format!("the file {} has another build id now", identity.path)
-        } else {
-            format!("cannot read {}", identity.path)
-        })
+        let debug = debug.and_then(|path| read(&path)).or(links.small_symbols);
+        self.table(&bytes, debug.as_deref())
     }
 
-    fn candidates(&self, identity: &Identity) -> Vec<PathBuf> {
-        let mut paths = Vec::new();
-        let by_id = (identity.kind == Kind::BuildId)
-            .then(|| split_hex(&identity.id))
-            .flatten();
-        if let (Some((head, tail)), Some(dir)) = (&by_id, self.build_id_dir()) {
-            let entry = dir.join(".build-id").join(head).join(tail);
-            paths.push(entry.join("elf"));
-            paths.push(entry);
-        }
-        let mapped = Path::new(&*identity.path);
-        match &self.places.symfs {
-            Some(root) => paths.push(root.join(mapped.strip_prefix("/").unwrap_or(mapped))),
-            None => paths.push(mapped.to_owned()),
-        }
-        paths
-    }
-
-    /// The separate debug file, of the same build id.
-    fn debug_file(&self, id: &[u8]) -> Option<Vec<u8>> {
-        let (head, tail) = split_hex(id)?;
-        let mut paths = Vec::new();
-        if let Some(dir) = self.build_id_dir() {
-            paths.push(dir.join(".build-id").join(&head).join(&tail).join("debug"));
-        }
-        let system = Path::new("/usr/lib/debug/.build-id").join(&head);
-        paths.push(system.join(format!("{tail}.debug")));
-        let mut found = paths.iter().filter_map(|path| read(path));
-        found.find(|bytes| has_build_id(bytes, id))
-    }
-
-    fn elf(&self, bytes: &[u8]) -> Result<SymbolTable, String> {
-        let id = ObjectId::of_elf(bytes);
-        let debug = id.and_then(|id| self.debug_file(id.as_bytes()));
+    fn table(&self, bytes: &[u8], debug: Option<&[u8]>) -> Result<SymbolTable, String> {
         let table = match debug {
-            Some(debug) => SymbolTable::from_elf_with_debug(bytes, &debug, &self.limits),
+            Some(debug) => SymbolTable::from_elf_with_debug(bytes, debug, &self.limits),
             None => SymbolTable::from_elf(bytes, &self.limits),
         };
         table.map_err(|error| error.to_string())
@@ -116,7 +72,7 @@ impl ObjectSource for FileSource {
         let identity = request.identity;
         match request.what {
             What::Kernel | What::Module => {
-                let dir = self.build_id_dir();
+                let dir = self.places.build_id_dir();
                 self.kernel
                     .table(request, &self.places, dir.as_deref(), &self.limits)
             }
@@ -126,7 +82,7 @@ impl ObjectSource for FileSource {
                 if is_other {
                     return Err("the vdso of another kernel".into());
                 }
-                self.elf(&bytes)
+                self.table(&bytes, None)
             }
             What::Jit => read(Path::new(&*identity.path))
                 .map(|text| perf_map(&text))
@@ -134,6 +90,32 @@ impl ObjectSource for FileSource {
             What::File | What::Shared => self.elf(&self.file(identity)?),
             _ => Err("no file".into()),
         }
+    }
+
+    fn debug_info(&mut self, request: &ObjectRequest<'_>) -> Result<DebugInfo, String> {
+        let identity = request.identity;
+        let path = self.file(identity)?;
+        let mut from = path.clone();
+        let mut found = places::sections(&path)?;
+        if !found.has_units() {
+            let id = found.build_id();
+            let id = id.as_ref().map(ObjectId::as_bytes);
+            let debug = self.places.debug_file(&path, id, found.link());
+            let asked = match (debug, id) {
+                (Some(debug), _) => Ok(debug),
+                (None, Some(id)) => self.places.ask(id, Artifact::DebugInfo),
+                (None, None) => Err(None),
+            };
+            from = asked.map_err(|why| {
+                let none = DebugError::None;
+                why.map_or_else(|| none.to_string(), |why| format!("{none}; {why}"))
+            })?;
+            found = places::sections(&from)?;
+        }
+        let shared = found.shared();
+        let shared = shared.and_then(|link| self.places.shared_file(&from, link));
+        let shared = shared.and_then(|path| places::sections(&path).ok());
+        DebugInfo::new(found, shared).map_err(|error| format!("{}: {error}", from.display()))
     }
 }
 
@@ -189,5 +171,7 @@ fn perf_map(text: &[u8]) -> SymbolTable {
     SymbolTable::from_parts(Segments::default(), builder.finish(), Symbols::default())
 }
 
+#[cfg(test)]
+mod debug_tests;
 #[cfg(test)]
 mod tests;

@@ -18,9 +18,10 @@
 //! ```
 
 mod sample;
+mod source;
 mod wanted;
 
-pub use sample::{Frame, LocalSample, Named};
+pub use sample::{Frame, InlinedFrame, LocalSample, Named};
 pub use wanted::Wanted;
 
 use crate::classified::{Derived, Deriver};
@@ -32,9 +33,10 @@ use crate::memory::EventFacts;
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
-use memwide_objects::SymbolTable;
+use memwide_objects::{DebugInfo, SymbolTable};
 use memwide_perf_abi::file::{EventTable, Features};
 use memwide_perf_abi::{RawRecord, Record, SampleView, Words, kind, sample as field};
+use source::{Chain, SourceLines};
 use std::sync::Arc;
 
 /// Records after which ended tasks and mappings are forgotten: order is all that counts here.
@@ -57,6 +59,14 @@ pub struct ObjectRequest<'a> {
 pub trait ObjectSource {
     /// The table, or why there is none, as a lower-case phrase. Asked once for each identity.
     fn load(&mut self, request: &ObjectRequest<'_>) -> Result<SymbolTable, String>;
+
+    /// Its debug information, likewise. Asked only where lines are wanted.
+    fn debug_info(&mut self, request: &ObjectRequest<'_>) -> Result<DebugInfo, String> {
+        Err(format!(
+            "no debug information of {} here",
+            request.identity.path
+        ))
+    }
 }
 
 /// What was passed over, and why.
@@ -90,6 +100,9 @@ struct SampleDecoder<S> {
     /// Counts records: stands for time, as perf applies records in its processing order.
     sequence: u64,
     frames: Vec<(u64, Place)>,
+    /// Lines of the frames, where wanted.
+    frame_lines: Vec<Chain>,
+    lines: SourceLines,
     wanted: Wanted,
 }
 
@@ -117,6 +130,8 @@ impl<S: ObjectSource> LocalSession<S> {
                 source,
                 sequence: 0,
                 frames: Vec::new(),
+                frame_lines: Vec::new(),
+                lines: SourceLines::default(),
                 wanted: Wanted::ALL,
             },
             events,
@@ -189,6 +204,38 @@ impl<S: ObjectSource> LocalSession<S> {
         &self.decoder.machine
     }
 
+    /// Debug information of a mapped thing, looked for when first asked for; `None` if there is none, see
+    /// [`LocalSession::without_lines`].
+    pub fn debug_info(&mut self, object: ObjectIx) -> Option<&mut DebugInfo> {
+        let SampleDecoder {
+            machine,
+            lines,
+            source,
+            ..
+        } = &mut self.decoder;
+        lines.info(machine, source, object)
+    }
+
+    /// The mapped things whose lines were wanted and are not to be had, each with the reason, in order of their names.
+    pub fn without_lines(&self) -> Vec<(&str, &str)> {
+        let objects = self.decoder.machine.objects();
+        let refusals = self.decoder.lines.refusals();
+        let mut named: Vec<_> = refusals
+            .filter_map(|(mapping, why)| {
+                let mut all = objects.iter();
+                let (_, object) = all.find(|(_, object)| object.mapping == mapping)?;
+                Some((object.dso(), why))
+            })
+            .collect();
+        named.sort_unstable();
+        named
+    }
+
+    /// Where symbols and debug information come from.
+    pub fn source_mut(&mut self) -> &mut S {
+        &mut self.decoder.source
+    }
+
     /// What was passed over so far.
     pub fn skipped(&self) -> Skipped {
         self.skipped
@@ -228,7 +275,13 @@ impl<S: ObjectSource> SampleDecoder<S> {
             Some(ip) if wanted.has(Wanted::CODE) => Some(self.code(mode, pid, ip)),
             _ => None,
         };
+        let lines = code.filter(|_| wanted.has(Wanted::LINES));
+        let lines = lines.map(|place| {
+            let (machine, source) = (&self.machine, &mut self.source);
+            self.lines.chain(machine, source, &place, false)
+        });
         self.frames.clear();
+        self.frame_lines.clear();
         if wanted.has(Wanted::FRAMES)
             && let Some(chain) = view.callchain()
         {
@@ -272,17 +325,30 @@ impl<S: ObjectSource> SampleDecoder<S> {
             code_place: code,
             data_place: data,
             frames: &self.frames,
+            lines,
+            frame_lines: &self.frame_lines,
             objects: self.machine.objects(),
         }
     }
 
     fn walk(&mut self, chain: Words<'_>, pid: u32) {
         let mut frames = std::mem::take(&mut self.frames);
+        let with_lines = self.wanted.has(Wanted::INLINES);
+        let mut mode_before = None;
         let whole = crate::chain::walk(chain, |mode, ip| {
-            frames.push((ip, self.code(mode, pid, ip)));
+            let place = self.code(mode, pid, ip);
+            frames.push((ip, place));
+            if with_lines {
+                // The first frame of each mode was interrupted there, the others wait for a call to return.
+                let returns = mode_before.replace(mode) == Some(mode);
+                let (machine, source) = (&self.machine, &mut self.source);
+                let lines = self.lines.chain(machine, source, &place, returns);
+                self.frame_lines.push(lines);
+            }
         });
         if !whole {
             frames.clear();
+            self.frame_lines.clear();
         }
         self.frames = frames;
     }

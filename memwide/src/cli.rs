@@ -5,6 +5,7 @@ mod files;
 pub(crate) use files::{C2cArgs, RowArgs};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use memwide_decoder::edge::Places;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -192,6 +193,27 @@ pub(crate) struct SymbolArgs {
     /// Kernel symbols from this file instead of /proc/kallsyms
     #[arg(long, value_name = "FILE")]
     pub(crate) kallsyms: Option<PathBuf>,
+    /// Ask these servers (http://HOST:PORT, separated by blanks) for symbols and debug information that are not here
+    #[arg(
+        long,
+        value_name = "URLS",
+        env = "DEBUGINFOD_URLS",
+        value_delimiter = ' '
+    )]
+    pub(crate) debuginfod: Vec<String>,
+}
+
+impl SymbolArgs {
+    /// As the decoder wants it.
+    pub(crate) fn places(&self) -> Places {
+        let servers = self.debuginfod.iter().filter(|url| !url.is_empty());
+        Places {
+            symfs: self.symfs.clone(),
+            kallsyms: self.kallsyms.clone(),
+            debuginfod: servers.cloned().collect(),
+            ..Places::default()
+        }
+    }
 }
 
 /// What a reader of files can expect of files that are not whole.
@@ -210,11 +232,25 @@ pub(crate) struct ScriptArgs {
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ScriptFormat,
+    /// Fields to add: +srcline (line of the source), +inline (in ndjson: functions inlined in callchains, with their lines)
+    #[arg(short = 'F', long, value_name = "+FIELD,…", value_delimiter = ',')]
+    pub(crate) fields: Vec<ScriptField>,
     #[command(flatten)]
     pub(crate) symbols: SymbolArgs,
     /// Samples at most
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+}
+
+/// What `script` prints beyond the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScriptField {
+    /// Line of the source that the code comes from
+    #[value(name = "+srcline", alias = "srcline")]
+    Srcline,
+    /// Functions inlined in callchains
+    #[value(name = "+inline", alias = "inline")]
+    Inline,
 }
 
 /// How `script` prints a sample.
@@ -236,7 +272,7 @@ pub(crate) struct ReportArgs {
     /// Ask this server instead of reading a file
     #[arg(long, value_name = "URL", conflicts_with = "input")]
     pub(crate) server: Option<String>,
-    /// Keys: symbol, mem, dso, comm, pid, tid, cpu, node (of the CPU), symbol_daddr, dso_daddr, snoop, tlb, locked, blocked, dcacheline, local_weight, event, context; also op, level, outcome, locality, region [default: symbol,mem; of a server: symbol]
+    /// Keys: symbol, mem, dso, comm, pid, tid, cpu, node (of the CPU), symbol_daddr, dso_daddr, snoop, tlb, locked, blocked, dcacheline, local_weight, event, context, srcline, srcfile; also op, level, outcome, locality, region [default: symbol,mem; of a server: symbol]
     #[arg(short = 's', long, value_name = "K,K…", value_delimiter = ',')]
     pub(crate) sort: Vec<String>,
     /// Estimator behind `overhead`: perf_weight (weight, 0 counted as 1), weight, samples, period [default: perf_weight where weights exist, else samples]

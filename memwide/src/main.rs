@@ -10,6 +10,7 @@ mod output;
 mod recording;
 mod report;
 mod script;
+mod source;
 mod up;
 
 use clap::Parser as _;

@@ -95,11 +95,7 @@ impl Recording {
             .map(|file| Self {
                 path: path.to_owned(),
                 file,
-                places: Places {
-                    symfs: symbols.symfs.clone(),
-                    kallsyms: symbols.kallsyms.clone(),
-                    build_id_dir: None,
-                },
+                places: symbols.places(),
                 wanted: Wanted::ALL,
             })
             .map_err(Failure::bad_input)

@@ -10,6 +10,9 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 /// Bytes read at once at the start: header, program headers, often the notes.
 const HEAD: usize = 4096;
 
+/// Sections that tell of symbols although they are of the kind that code and data are of: always read.
+const ALWAYS: [&[u8]; 2] = [b".gnu_debugdata", b".gopclntab"];
+
 /// Longest sections of code, data or debug information that are read all the same.
 const LEFT_OUT_ABOVE: u64 = 64 << 10;
 
@@ -64,6 +67,9 @@ fn ranges<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
         return Ok(None);
     };
     read(file, image, table)?;
+    if let Some(names) = section_names::<E>(image) {
+        read(file, image, names)?;
+    }
     Ok(kept::<E>(image))
 }
 
@@ -78,6 +84,19 @@ fn section_table<E: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Ran
     Some(start..start.checked_add(bytes)?)
 }
 
+/// Where the names of sections are.
+fn section_names<E: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Range<usize>> {
+    let header = E::parse(image).ok()?;
+    let endian = header.endian().ok()?;
+    let at = header.section_strings_index(endian, image).ok()?;
+    let sections = header.section_headers(endian, image).ok()?;
+    let names = sections.get(at.0)?;
+    let start: u64 = names.sh_offset(endian).into();
+    let size: u64 = names.sh_size(endian).into();
+    let end = usize::try_from(start.checked_add(size)?).ok()?;
+    Some(usize::try_from(start).ok()?..end)
+}
+
 fn kept<E: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Vec<Range<usize>>> {
     let header = E::parse(image).ok()?;
     let endian = header.endian().ok()?;
@@ -86,9 +105,16 @@ fn kept<E: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Vec<Range<us
         Some(start..start.checked_add(usize::try_from(size).ok()?)?)
     };
     let mut kept = Vec::new();
-    for section in header.section_headers(endian, image).ok()? {
+    let sections = header.section_headers(endian, image).ok()?;
+    let names = header.section_strings(endian, image, sections);
+    let names = names.unwrap_or_default();
+    for section in sections {
         let size: u64 = section.sh_size(endian).into();
-        let is_content = section.sh_type(endian) == elf::SHT_PROGBITS && size > LEFT_OUT_ABOVE;
+        let is_content = section.sh_type(endian) == elf::SHT_PROGBITS
+            && size > LEFT_OUT_ABOVE
+            && section
+                .name(endian, names)
+                .is_ok_and(|name| !ALWAYS.contains(&name));
         if is_content || section.sh_type(endian) == elf::SHT_NOBITS {
             continue;
         }

@@ -47,7 +47,9 @@ mod table;
 mod wire;
 
 pub use build_id::{IdKind, ObjectId};
-pub use debug::{DebugError, DebugInfo, DebugLink, DebugSections, LineRow, SourceFrame, crc32};
+pub use debug::{
+    DebugError, DebugInfo, DebugLink, DebugSections, LineRow, LinkSections, SourceFrame, crc32,
+};
 pub use demangle::demangle;
 pub use error::{KallsymsError, ModulesError, ObjectError, WireError};
 pub use image::read_image;

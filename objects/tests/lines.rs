@@ -180,7 +180,6 @@ fn lines_and_inlined_functions_are_those_of_addr2line() {
         ("dwarf4", &["-O2", "-gdwarf-4"]),
         ("dwarf3", &["-O1", "-gdwarf-3"]),
         ("dwarf2", &["-O2", "-gdwarf-2"]),
-        ("dwarf64", &["-O2", "-g", "-gdwarf64"]),
         ("types", &["-O1", "-g", "-fdebug-types-section"]),
         (
             "sections",
@@ -199,6 +198,19 @@ fn lines_and_inlined_functions_are_those_of_addr2line() {
         assert!(addresses.len() > 50, "{name}");
         check_like_addr2line(&path, &addresses);
     }
+}
+
+#[test]
+fn the_wide_format_says_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let narrow = compiled(dir.path(), "narrow", &["-O2", "-g", "-gdwarf32"]);
+    let wide = compiled(dir.path(), "wide", &["-O2", "-g", "-gdwarf64"]);
+    let (Some(narrow), Some(wide)) = (narrow, wide) else {
+        return;
+    };
+    let addresses = addresses_of(&narrow, &OWN);
+    let text = |path: &Path| ours(&mut debug_info(path).unwrap(), &addresses);
+    assert_eq!(text(&narrow), text(&wide));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! One decoded sample of a file, its names borrowed from the session.
 
+use super::source::Chain;
 use crate::classified::Derived;
 use crate::context::Mode;
 use crate::machine::Place;
 use crate::symbols::Objects;
 use memwide_model::DataSrc;
+use memwide_objects::SourceFrame;
 use memwide_perf_abi::file::Event;
 use memwide_perf_abi::{SampleView, Weight};
 
@@ -30,6 +32,8 @@ pub struct LocalSample<'a> {
     pub(super) code_place: Option<Place>,
     pub(super) data_place: Option<Place>,
     pub(super) frames: &'a [(u64, Place)],
+    pub(super) lines: Option<Chain>,
+    pub(super) frame_lines: &'a [Chain],
     pub(super) objects: &'a Objects,
 }
 
@@ -55,6 +59,21 @@ pub struct Frame<'a> {
     pub ip: u64,
     /// Its names.
     pub named: Named<'a>,
+}
+
+/// One function of a callchain: one that was called, or one that was inlined into the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InlinedFrame<'a> {
+    /// Code address; those of inlined functions are the address of the function they are in.
+    pub ip: u64,
+    /// Name, demangled.
+    pub symbol: Option<&'a str>,
+    /// Mapped object as perf names it.
+    pub dso: &'a str,
+    /// Its line: where the sample was taken, or the call made.
+    pub line: Option<&'a SourceFrame>,
+    /// It was inlined into the next frame.
+    pub inlined: bool,
 }
 
 const UNKNOWN: Named<'static> = Named {
@@ -137,6 +156,40 @@ impl<'a> LocalSample<'a> {
         frames.iter().map(move |(ip, place)| Frame {
             ip: *ip,
             named: named(objects, place),
+        })
+    }
+
+    /// The line of the source that the code address comes from, with the functions inlined there, innermost first; empty
+    /// where nothing is known or [`Wanted::LINES`](super::Wanted::LINES) was not asked for.
+    pub fn source(&self) -> &[SourceFrame] {
+        self.lines.as_deref().unwrap_or_default()
+    }
+
+    /// The callchain with the functions that were inlined, innermost first. Without
+    /// [`Wanted::INLINES`](super::Wanted::INLINES) it is [`LocalSample::callchain`].
+    pub fn inlined_callchain(&self) -> impl Iterator<Item = InlinedFrame<'_>> {
+        self.callchain().enumerate().flat_map(|(at, frame)| {
+            let lines = self.frame_lines.get(at).map_or(&[][..], |lines| lines);
+            let (own, inlined) = match lines.split_last() {
+                Some((own, inlined)) => (Some(own), inlined),
+                None => (None, lines),
+            };
+            let (ip, dso) = (frame.ip, frame.named.dso);
+            let inlined = inlined.iter().map(move |line| InlinedFrame {
+                ip,
+                symbol: line.function.as_deref(),
+                dso,
+                line: Some(line),
+                inlined: true,
+            });
+            let own = InlinedFrame {
+                ip,
+                symbol: frame.named.symbol,
+                dso,
+                line: own,
+                inlined: false,
+            };
+            inlined.chain(std::iter::once(own))
         })
     }
 

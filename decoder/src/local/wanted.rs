@@ -19,7 +19,11 @@ impl Wanted {
     pub const DATA: Self = Self(1 << 3);
     /// Classes, localities, region, context; the last needs [`Wanted::CODE`] and [`Wanted::FRAMES`] too.
     pub const DERIVED: Self = Self(1 << 4);
-    /// Everything.
+    /// The line of the source that the code address comes from; needs [`Wanted::CODE`].
+    pub const LINES: Self = Self(1 << 5);
+    /// The same for the callchain's addresses, with the functions inlined there; needs [`Wanted::FRAMES`].
+    pub const INLINES: Self = Self(1 << 6);
+    /// Everything but what only debug information says.
     pub const ALL: Self = Self((1 << 5) - 1);
 
     /// Whether all of `other` is wanted.

@@ -1,6 +1,6 @@
 //! `memwide script`: one line a sample of a perf.data file.
 
-use crate::cli::{ScriptArgs, ScriptFormat};
+use crate::cli::{ScriptArgs, ScriptField, ScriptFormat};
 use crate::failure::Failure;
 use crate::recording::Recording;
 use crate::script::{Json, Line, Text};
@@ -18,14 +18,19 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
         recording.events(),
         recording.tracing_data().map(AsRef::as_ref),
     );
+    let with = |field| args.fields.contains(&field);
+    let wanted = |is: bool, what| if is { what } else { Wanted::NOTHING };
+    let lines_wanted = wanted(with(ScriptField::Srcline), Wanted::LINES);
+    let inlines_wanted = wanted(with(ScriptField::Inline), Wanted::INLINES);
     let left = match args.format {
         ScriptFormat::Text => {
-            let mut text = Text::new(events, tracing);
-            let recording = recording.wanting(Wanted::COMM | Wanted::CODE);
+            let mut text = Text::new(events, tracing).with_lines(with(ScriptField::Srcline));
+            let recording = recording.wanting(Wanted::COMM | Wanted::CODE | lines_wanted);
             recording.each(|sample| lines.push(sample, |line, sample| text.write(line, sample)))?
         }
         ScriptFormat::Ndjson => {
             let mut json = Json::new(events, tracing);
+            let recording = recording.wanting(Wanted::ALL | lines_wanted | inlines_wanted);
             recording.each(|sample| lines.push(sample, |line, sample| json.write(line, sample)))?
         }
     };

@@ -6,6 +6,7 @@
 
 use super::names::{Names, Place};
 use super::nodes::{Nodes, UNKNOWN};
+use crate::source::{line_or_place, name_of};
 use memwide_decoder::local::{LocalSample, Named, Wanted};
 use memwide_decoder::{Mode, ObjectIx};
 use memwide_model::{Context, DataSrc, Level, Locality, Op, Outcome, Region, perf_text};
@@ -27,7 +28,7 @@ const NO_FILE: u64 = u64::MAX;
 macro_rules! keys {
     ($($variant:ident = $name:literal;)+) => {
         /// A sort key.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub(crate) enum Key { $($variant,)+ }
 
         impl Key {
@@ -66,17 +67,14 @@ keys! {
     Outcome = "outcome";
     Locality = "locality";
     Region = "region";
+    Srcline = "srcline";
+    Srcfile = "srcfile";
 }
 
 /// A key nobody knows, or not yet.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum KeyError {
-    /// Source lines need debug information, which is not read yet.
-    #[error(
-        "sort key `srcline` comes with a later version; until then sort by symbol, or use `perf report --sort srcline`"
-    )]
-    SourceLine,
     /// Not a key.
     #[error("`{name}` is no sort key; there are {}", key_names())]
     Unknown { name: String },
@@ -98,7 +96,6 @@ impl Key {
         {
             let known = match name {
                 "sym" => "symbol",
-                "srcline" | "srcfile" => return Err(KeyError::SourceLine),
                 "weight" => "local_weight",
                 name => name,
             };
@@ -117,6 +114,7 @@ impl Key {
     pub(crate) fn wanted(self) -> Wanted {
         match self {
             Self::Symbol | Self::Dso => Wanted::CODE,
+            Self::Srcline | Self::Srcfile => Wanted::CODE | Wanted::LINES,
             Self::Comm => Wanted::COMM,
             Self::SymbolDaddr | Self::DsoDaddr => Wanted::DATA,
             Self::Dcacheline | Self::Region => Wanted::DATA | Wanted::DERIVED,
@@ -170,6 +168,8 @@ pub(super) struct Reader {
     places: FxHashMap<(ObjectIx, SymbolRef, usize), u64>,
     data: Names,
     lines: Names,
+    /// Numbers of the source lines and files of places seen before.
+    source: FxHashMap<(ObjectIx, u64, Key), u64>,
 }
 
 impl Reader {
@@ -182,6 +182,7 @@ impl Reader {
             places: FxHashMap::default(),
             data: Names::default(),
             lines: Names::default(),
+            source: FxHashMap::default(),
         }
     }
 
@@ -212,6 +213,7 @@ impl Reader {
             Key::Outcome => sample.derived.class.outcome.code().into(),
             Key::Locality => sample.derived.locality.code().into(),
             Key::Region => sample.derived.region.code().into(),
+            Key::Srcline | Key::Srcfile => self.source(key, sample),
         }
     }
 
@@ -221,7 +223,9 @@ impl Reader {
             Key::Symbol => addressed(self.symbols.get(number)),
             Key::SymbolDaddr => addressed(self.data.get(number)),
             Key::Dcacheline => addressed(self.lines.get(number)),
-            Key::Dso | Key::Comm | Key::DsoDaddr => Shown::text(self.texts.get(number).0),
+            Key::Dso | Key::Comm | Key::DsoDaddr | Key::Srcline | Key::Srcfile => {
+                Shown::text(self.texts.get(number).0)
+            }
             Key::Pid | Key::Tid | Key::Cpu | Key::Node | Key::LocalWeight => Shown {
                 value: if number == UNKNOWN {
                     Value::Null
@@ -243,6 +247,28 @@ impl Reader {
             Key::Locality => coded(number, |code| Locality::from_code(code).map(Locality::name)),
             Key::Region => coded(number, |code| Region::from_code(code).map(Region::name)),
         }
+    }
+
+    /// A line or file of the source; perf shows `.` for a file that is not known.
+    fn source(&mut self, key: Key, sample: &LocalSample<'_>) -> u64 {
+        let place = sample.code_place();
+        let place = place.and_then(|place| Some((place.object?, place.address, key)));
+        if let Some(number) = place.and_then(|place| self.source.get(&place)) {
+            return *number;
+        }
+        let number = if key == Key::Srcline {
+            self.texts.text(&line_or_place(sample))
+        } else {
+            let file = sample
+                .source()
+                .first()
+                .and_then(|line| line.file.as_deref());
+            self.texts.text(file.map_or(".", name_of))
+        };
+        if let Some(place) = place {
+            self.source.insert(place, number);
+        }
+        number
     }
 
     fn symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
@@ -390,7 +416,7 @@ mod tests {
             keys(&["sym", " mem", "symbol", ""]),
             Ok(vec![Key::Symbol, Key::Mem])
         );
-        assert_eq!(keys(&["srcline"]), Err(KeyError::SourceLine));
+        assert_eq!(keys(&["srcline"]), Ok(vec![Key::Srcline]));
         let wrong = keys(&["cost"]).unwrap_err().to_string();
         assert!(
             wrong.contains("`cost`") && wrong.contains("symbol_daddr"),

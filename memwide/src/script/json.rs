@@ -2,9 +2,11 @@
 
 use super::Line;
 use super::fields::Fields;
+use crate::source::file_and_line;
 use memwide_decoder::local::{LocalSample, Named};
 use memwide_model::data_src::lock;
 use memwide_model::{DataSrc, MemRegion, Suspect};
+use memwide_objects::SourceFrame;
 use memwide_perf_abi::file::{EventTable, TracingData};
 use memwide_perf_abi::sample;
 
@@ -40,6 +42,7 @@ impl Json {
         line.raw("{");
         self.write_who(line, sample);
         write_code(line, &sample.code(), sample.ip());
+        write_source(line, sample.source());
         write_data(line, sample);
         write_measures(line, sample);
         write_class(line, sample);
@@ -117,6 +120,30 @@ fn write_code(line: &mut Line, code: &Named<'_>, ip: Option<u64>) {
         line.hex_bytes(id);
         line.raw("\",");
     }
+}
+
+/// `srcline` as perf shows it, the whole place in `source`, the functions inlined there in `inlined`.
+fn write_source(line: &mut Line, frames: &[SourceFrame]) {
+    let Some(first) = frames.first() else {
+        return;
+    };
+    if let Some(shown) = file_and_line(first) {
+        text(line, "\"srcline\":", &shown);
+    }
+    line.raw("\"source\":[");
+    for (at, frame) in frames.iter().enumerate() {
+        line.raw(if at == 0 { "{" } else { ",{" });
+        if let Some(function) = &frame.function {
+            text(line, "\"function\":", function);
+        }
+        if let Some(file) = &frame.file {
+            text(line, "\"file\":", file);
+        }
+        decimal(line, "\"line\":", Some(frame.line.into()));
+        decimal(line, "\"column\":", Some(frame.column.into()));
+        line.replace_last("}");
+    }
+    line.raw("],");
 }
 
 fn write_data(line: &mut Line, sample: &LocalSample<'_>) {
@@ -202,17 +229,24 @@ fn write_chain(line: &mut Line, sample: &LocalSample<'_>) {
         return;
     }
     line.raw("\"callchain\":[");
-    for (at, frame) in sample.callchain().enumerate() {
+    for (at, frame) in sample.inlined_callchain().enumerate() {
         line.raw(if at == 0 { "{\"ip\":\"" } else { ",{\"ip\":\"" });
         line.hex(frame.ip);
         line.raw("\"");
-        if let Some(symbol) = &frame.named.symbol {
+        if let Some(symbol) = frame.symbol {
             line.raw(",\"symbol\":");
             line.json(symbol);
         }
-        if frame.named.dso != UNKNOWN {
+        if frame.dso != UNKNOWN {
             line.raw(",\"dso\":");
-            line.json(frame.named.dso);
+            line.json(frame.dso);
+        }
+        if let Some(shown) = frame.line.and_then(file_and_line) {
+            line.raw(",\"srcline\":");
+            line.json(&shown);
+        }
+        if frame.inlined {
+            line.raw(",\"inlined\":true");
         }
         line.raw("}");
     }

@@ -2,6 +2,7 @@
 
 use super::Line;
 use super::fields::Fields;
+use crate::source::line_or_address;
 use memwide_decoder::local::LocalSample;
 use memwide_model::{DataSrc, perf_text};
 use memwide_perf_abi::file::{EventTable, TracingData};
@@ -21,6 +22,8 @@ pub(crate) struct Text {
     fields: Vec<Option<Fields>>,
     /// Texts of `data_src` words.
     texts: FxHashMap<u64, Box<str>>,
+    /// Below each sample stands its line of the source.
+    with_lines: bool,
 }
 
 impl Text {
@@ -39,7 +42,13 @@ impl Text {
             events: names().map(padded).collect(),
             fields: super::fields_of(events, tracing),
             texts: FxHashMap::default(),
+            with_lines: false,
         }
+    }
+
+    /// With the line of the source below each sample, or without.
+    pub(crate) fn with_lines(self, with_lines: bool) -> Self {
+        Self { with_lines, ..self }
     }
 
     /// Appends a sample and the end of its line.
@@ -78,6 +87,11 @@ impl Text {
         }
         write_code(line, sample);
         line.raw("\n");
+        if self.with_lines && sample.ip().is_some() {
+            line.raw("  ");
+            line.shown(&line_or_address(sample));
+            line.raw("\n");
+        }
     }
 
     fn write_access(&mut self, line: &mut Line, sample: &LocalSample<'_>) {

@@ -12,13 +12,15 @@ mod budget;
 mod error;
 mod functions;
 mod lines;
+mod links;
 mod names;
 mod sections;
 mod units;
 
 pub use error::DebugError;
 pub use lines::LineRow;
-pub use sections::{DebugLink, DebugSections, crc32};
+pub use links::{DebugLink, LinkSections, crc32};
+pub use sections::DebugSections;
 
 use budget::Budget;
 use functions::Functions;

@@ -1,9 +1,9 @@
 //! The sections of a file that debug information is made of, unpacked; and where else some may be.
 
+use super::links::{self, DebugLink};
 use super::{Bytes, DebugError};
 use crate::{ObjectId, image};
 use gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
-use lzma_rust2::XzReader;
 use object::Endianness;
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -13,19 +13,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 const BYTES_MAX: u64 = 3 << 30;
 
 /// Most bytes a packed byte may stand for. Debug information packs to a fifth; zeros pack to a thousandth.
-const UNPACKED_OF_A_BYTE: u64 = 64;
+pub(super) const UNPACKED_OF_A_BYTE: u64 = 64;
 
 /// Bytes any packed section may unpack to.
-const UNPACKED_ALWAYS: u64 = 1 << 20;
+pub(super) const UNPACKED_ALWAYS: u64 = 1 << 20;
 
 /// Longest of the sections that name another file.
 const LINK_MAX: u64 = 8 << 10;
-
-/// Longest `.gnu_debugdata` read, packed.
-const SMALL_SYMBOLS_MAX: u64 = 64 << 20;
-
-/// Memory that unpacking them may take, in KiB: the packer's strongest setting needs 65 MiB.
-const XZ_MEMORY_KIB: u32 = 80 << 10;
 
 /// What is read, by number of the section.
 const WANTED: [SectionId; 10] = [
@@ -41,17 +35,6 @@ const WANTED: [SectionId; 10] = [
     SectionId::DebugTypes,
 ];
 
-/// Another file that is named for the debug information.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DebugLink {
-    /// Name as written: a file's name, or a path.
-    pub name: String,
-    /// What the other file must have: a checksum ([`crc32`]) of all its bytes …
-    pub crc: Option<u32>,
-    /// … or this build id.
-    pub build_id: Option<Vec<u8>>,
-}
-
 /// Sections of a file.
 #[derive(Debug)]
 pub struct DebugSections {
@@ -60,7 +43,6 @@ pub struct DebugSections {
     build_id: Option<ObjectId>,
     link: Option<DebugLink>,
     shared: Option<DebugLink>,
-    small_symbols: Option<Vec<u8>>,
 }
 
 impl DebugSections {
@@ -94,11 +76,6 @@ impl DebugSections {
     /// The file that has what several debug files share (`.gnu_debugaltlink`).
     pub fn shared(&self) -> Option<&DebugLink> {
         self.shared.as_ref()
-    }
-
-    /// An ELF file inside of this one (`.gnu_debugdata`, unpacked), which has the symbols that were stripped.
-    pub fn small_symbols(&self) -> Option<&[u8]> {
-        self.small_symbols.as_deref()
     }
 
     /// Bytes of all sections.
@@ -159,7 +136,6 @@ fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
         build_id: ObjectId::of_elf(image),
         link: None,
         shared: None,
-        small_symbols: None,
     };
     let mut budget = BYTES_MAX;
     for section in headers {
@@ -186,15 +162,11 @@ fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
         match name {
             b".gnu_debuglink" => {
                 let bytes = content(file, place, LINK_MAX, "link", endian)?;
-                found.link = link(&bytes, endian);
+                found.link = links::link(&bytes, endian);
             }
             b".gnu_debugaltlink" => {
                 let bytes = content(file, place, LINK_MAX, "altlink", endian)?;
-                found.shared = shared(&bytes);
-            }
-            b".gnu_debugdata" if place.size <= SMALL_SYMBOLS_MAX => {
-                let bytes = content(file, place, SMALL_SYMBOLS_MAX, "debugdata", endian)?;
-                found.small_symbols = unpack_xz(&bytes);
+                found.shared = links::shared(&bytes);
             }
             _ => {
                 let old = name.strip_prefix(b".z").map(|rest| [b".", rest].concat());
@@ -281,68 +253,4 @@ fn header_of(bytes: &[u8], wide: bool, endian: Endianness) -> Option<(bool, u64,
 fn old_header(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (size, packed) = bytes.strip_prefix(b"ZLIB")?.split_first_chunk()?;
     Some((u64::from_be_bytes(*size), packed))
-}
-
-/// A name, zeros up to a multiple of four, a checksum.
-fn link(bytes: &[u8], endian: Endianness) -> Option<DebugLink> {
-    let len = bytes.iter().position(|byte| *byte == 0)?;
-    let crc = bytes.get((len + 1).next_multiple_of(4)..)?.first_chunk()?;
-    Some(DebugLink {
-        name: String::from_utf8_lossy(bytes.get(..len)?).into_owned(),
-        crc: Some(match endian {
-            Endianness::Little => u32::from_le_bytes(*crc),
-            Endianness::Big => u32::from_be_bytes(*crc),
-        }),
-        build_id: None,
-    })
-}
-
-/// A path, a zero, a build id.
-fn shared(bytes: &[u8]) -> Option<DebugLink> {
-    let len = bytes.iter().position(|byte| *byte == 0)?;
-    Some(DebugLink {
-        name: String::from_utf8_lossy(bytes.get(..len)?).into_owned(),
-        crc: None,
-        build_id: Some(bytes.get(len + 1..)?.to_vec()),
-    })
-}
-
-fn unpack_xz(packed: &[u8]) -> Option<Vec<u8>> {
-    let most =
-        UNPACKED_ALWAYS.saturating_add(UNPACKED_OF_A_BYTE.saturating_mul(packed.len() as u64));
-    let mut plain = Vec::new();
-    let mut reader = XzReader::new_mem_limit(packed, true, XZ_MEMORY_KIB).take(most);
-    reader.read_to_end(&mut plain).ok()?;
-    plain.starts_with(b"\x7fELF").then_some(plain)
-}
-
-/// The checksum of `.gnu_debuglink` over more bytes, which starts with 0.
-pub fn crc32(before: u32, bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let (mut at, mut start) = (0, 0);
-        while at < 256 {
-            let mut value = start;
-            let mut bit = 0;
-            while bit < 8 {
-                value = if value & 1 == 1 {
-                    0xedb8_8320 ^ (value >> 1)
-                } else {
-                    value >> 1
-                };
-                bit += 1;
-            }
-            #[expect(clippy::indexing_slicing, reason = "both bounds are 256")]
-            {
-                table[at] = value;
-            }
-            (at, start) = (at + 1, start + 1);
-        }
-        table
-    };
-    let step = |value: u32, byte: &u8| {
-        let at = usize::from(value.to_le_bytes().first().unwrap_or(&0) ^ byte);
-        TABLE.get(at).unwrap_or(&0) ^ (value >> 8)
-    };
-    !bytes.iter().fold(!before, step)
 }

@@ -15,3 +15,4 @@ mod recorded;
 mod report;
 mod script;
 mod sharing;
+mod source;

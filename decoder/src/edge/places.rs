@@ -1,0 +1,212 @@
+//! Where files lie that were mapped, and the files that have their debug information.
+
+use super::debuginfod::{self, Artifact};
+use super::{Kind, has_build_id, read, split_hex};
+use crate::identity::Identity;
+use memwide_objects::{DebugLink, DebugSections, crc32};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Folder of separate debug files.
+const DEBUG_ROOT: &str = "/usr/lib/debug";
+
+/// Where to look.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// Root under which the recorded paths lie, instead of `/`.
+    pub symfs: Option<PathBuf>,
+    /// File to read instead of `/proc/kallsyms`, whatever kernel was recorded.
+    pub kallsyms: Option<PathBuf>,
+    /// Folder of files by build id; `~/.debug` where not given.
+    pub build_id_dir: Option<PathBuf>,
+    /// Servers of debug information to ask for what is not here: `http://HOST:PORT`. None are asked unless given.
+    pub debuginfod: Vec<String>,
+    /// Folder of what those servers answered; that of debuginfod's own client where not given.
+    pub debuginfod_cache: Option<PathBuf>,
+}
+
+impl Places {
+    pub(super) fn build_id_dir(&self) -> Option<PathBuf> {
+        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".debug"));
+        self.build_id_dir.clone().or_else(home)
+    }
+
+    /// A recorded path below the root.
+    pub(super) fn below_root(&self, path: &Path) -> PathBuf {
+        match &self.symfs {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
+        }
+    }
+
+    /// The mapped file: from the cache by build id, else where it was mapped from, else from a server.
+    pub(super) fn file(&self, identity: &Identity) -> Result<PathBuf, String> {
+        let is_known = identity.kind == Kind::BuildId;
+        let mut mismatch = false;
+        for path in self.candidates(identity) {
+            if !is_regular(&path) {
+                continue;
+            }
+            if !is_known || read(&path).is_some_and(|bytes| has_build_id(&bytes, &identity.id)) {
+                return Ok(path);
+            }
+            mismatch = true;
+        }
+        let why = if mismatch {
+            format!("the file {} has another build id now", identity.path)
+        } else {
+            format!("cannot read {}", identity.path)
+        };
+        if !is_known {
+            return Err(why);
+        }
+        self.ask(&identity.id, Artifact::Executable)
+            .map_err(|asked| match asked {
+                Some(asked) => format!("{why}; {asked}"),
+                None => why,
+            })
+    }
+
+    fn candidates(&self, identity: &Identity) -> Vec<PathBuf> {
+        let mut paths = Vec::new();
+        let by_id = (identity.kind == Kind::BuildId)
+            .then(|| split_hex(&identity.id))
+            .flatten();
+        if let (Some((head, tail)), Some(dir)) = (&by_id, self.build_id_dir()) {
+            let entry = dir.join(".build-id").join(head).join(tail);
+            paths.push(entry.join("elf"));
+            paths.push(entry);
+        }
+        paths.push(self.below_root(Path::new(&*identity.path)));
+        paths
+    }
+
+    /// The separate debug file of a file on this machine: by its link, by its build id, by its path; what it finds has the
+    /// checksum or build id that the file names.
+    pub(super) fn debug_file(
+        &self,
+        path: &Path,
+        id: Option<&[u8]>,
+        link: Option<&DebugLink>,
+    ) -> Option<PathBuf> {
+        let mut by_id = Vec::new();
+        if let Some((head, tail)) = id.and_then(split_hex) {
+            if let Some(dir) = self.build_id_dir() {
+                by_id.push(dir.join(".build-id").join(&head).join(&tail).join("debug"));
+            }
+            let system = Path::new(DEBUG_ROOT).join(".build-id").join(&head);
+            let system = system.join(format!("{tail}.debug"));
+            by_id.push(self.below_root(&system));
+            by_id.push(system);
+        }
+        // The path without the root it was found below.
+        let plain = self
+            .symfs
+            .as_ref()
+            .and_then(|root| path.strip_prefix(root).ok());
+        let plain = Path::new("/").join(plain.unwrap_or(path));
+        let folder = plain.parent().unwrap_or(Path::new("/"));
+        let debug_root = |inner: &Path| {
+            let inner = inner.strip_prefix("/").unwrap_or(inner);
+            self.below_root(&Path::new(DEBUG_ROOT).join(inner))
+        };
+        let mut by_link = Vec::new();
+        if let Some(name) = link.and_then(|link| plain_name(&link.name)) {
+            by_link.push(self.below_root(&folder.join(name)));
+            by_link.push(self.below_root(&folder.join(".debug").join(name)));
+            by_link.push(debug_root(&folder.join(name)));
+        }
+        let by_path = [
+            debug_root(&plain),
+            debug_root(&plain.with_added_extension("debug")),
+        ];
+        let has_id = |path: &PathBuf| {
+            let bytes = id.and_then(|_| read(path));
+            bytes
+                .zip(id)
+                .is_some_and(|(bytes, id)| has_build_id(&bytes, id))
+        };
+        let crc = link.and_then(|link| link.crc);
+        let is_linked = |path: &PathBuf| {
+            path != &self.below_root(&plain) && crc.is_some() && checksum(path) == crc
+        };
+        let found = by_id.into_iter().find(has_id);
+        let found = found.or_else(|| by_link.into_iter().find(is_linked));
+        found.or_else(|| by_path.into_iter().find(has_id))
+    }
+
+    /// The file that several debug files share.
+    pub(super) fn shared_file(&self, from: &Path, link: &DebugLink) -> Option<PathBuf> {
+        let id = link.build_id.as_deref()?;
+        let named = Path::new(&link.name);
+        let mut paths = Vec::new();
+        if named.is_absolute() {
+            paths.push(self.below_root(named));
+        } else {
+            // A link may lead to the debug file; the name is meant from where that really is.
+            let real = std::fs::canonicalize(from).ok();
+            let folder = real.as_deref().unwrap_or(from).parent();
+            paths.extend(folder.map(|folder| folder.join(named)));
+        }
+        if let Some((head, tail)) = split_hex(id) {
+            let system = Path::new(DEBUG_ROOT).join(".build-id").join(head);
+            paths.push(self.below_root(&system.join(format!("{tail}.debug"))));
+        }
+        let mut found = paths.into_iter().filter(|path| is_regular(path));
+        found.find(|path| read(path).is_some_and(|bytes| has_build_id(&bytes, id)))
+    }
+
+    /// Asks servers for a file; `None` inside of the error where there are none to ask.
+    pub(super) fn ask(&self, id: &[u8], what: Artifact) -> Result<PathBuf, Option<String>> {
+        if self.debuginfod.is_empty() {
+            return Err(None);
+        }
+        let cache = self.debuginfod_cache.clone().or_else(debuginfod::cache_dir);
+        let cache =
+            cache.ok_or_else(|| Some("no folder to keep answers of servers in".to_owned()))?;
+        debuginfod::fetch(&self.debuginfod, &cache, id, what)
+            .map_err(|error| Some(error.to_string()))
+    }
+}
+
+/// A link names a file, never a path: what has a folder in it leads elsewhere.
+fn plain_name(name: &str) -> Option<&str> {
+    (!name.is_empty() && !name.contains('/') && name != "..").then_some(name)
+}
+
+fn is_regular(path: &Path) -> bool {
+    // Devices and pipes could block for ever.
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= super::FILE_MAX)
+}
+
+/// The checksum of a whole file.
+fn checksum(path: &Path) -> Option<u32> {
+    if !is_regular(path) {
+        return None;
+    }
+    let mut file = File::open(path).ok()?;
+    let mut piece = vec![0; 1 << 18];
+    let mut crc = 0;
+    loop {
+        match file.read(&mut piece).ok()? {
+            0 => return Some(crc),
+            len => crc = crc32(crc, piece.get(..len)?),
+        }
+    }
+}
+
+/// The debug sections of a file.
+pub(super) fn sections(path: &Path) -> Result<DebugSections, String> {
+    let open = || {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok::<_, std::io::Error>((file, len))
+    };
+    let named = |why: String| format!("{}: {why}", path.display());
+    if !is_regular(path) {
+        return Err(named("no file, or one that is too large".to_owned()));
+    }
+    let (mut file, len) = open().map_err(|error| named(error.to_string()))?;
+    DebugSections::read(&mut file, len).map_err(|error| named(error.to_string()))
+}
