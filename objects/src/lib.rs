@@ -1,4 +1,4 @@
-//! What binaries say: bytes of ELF files and kallsyms in, function starts and names out.
+//! What binaries say: bytes of ELF files, DWARF and kallsyms in; function starts, names, source lines out.
 //!
 //! The collector extracts a [`SymbolTable`] where the file is and ships [`SymbolTable::encode`]'s
 //! bytes, the decoder receives them, builds an [`Index`] and asks it once a sample, the local

@@ -102,8 +102,8 @@ impl Apart {
     }
 }
 
-fn fine() -> Result<(bool, String), String> {
-    Ok((true, "program.c:1".to_owned()))
+fn fine() -> (bool, String) {
+    (true, "program.c:2".to_owned())
 }
 
 #[test]
@@ -119,11 +119,17 @@ fn a_stripped_program_without_its_debug_file_has_no_lines_and_says_why() {
 #[test]
 fn a_debug_link_is_followed_beside_the_program_and_in_the_folder_debug() {
     let Some(apart) = apart(true) else { return };
-    assert_eq!(apart.found(&mut apart.source(Places::default())), fine());
+    assert_eq!(
+        apart.found(&mut apart.source(Places::default())),
+        Ok(fine())
+    );
     let folder = apart.folder.path().join(".debug");
     std::fs::create_dir(&folder).unwrap();
     std::fs::rename(&apart.debug, folder.join("program.debug")).unwrap();
-    assert_eq!(apart.found(&mut apart.source(Places::default())), fine());
+    assert_eq!(
+        apart.found(&mut apart.source(Places::default())),
+        Ok(fine())
+    );
 }
 
 #[test]
@@ -150,7 +156,7 @@ fn debug_files_are_found_by_build_id_in_the_cache_and_below_symfs() {
         build_id_dir: Some(cache),
         ..Places::default()
     };
-    assert_eq!(apart.found(&mut apart.source(places)), fine());
+    assert_eq!(apart.found(&mut apart.source(places)), Ok(fine()));
 
     let root = apart.folder.path().join("root");
     let below = |path: &Path| root.join(path.strip_prefix("/").unwrap());
@@ -164,7 +170,7 @@ fn debug_files_are_found_by_build_id_in_the_cache_and_below_symfs() {
         symfs: Some(root),
         ..Places::default()
     };
-    assert_eq!(apart.found(&mut apart.source(places)), fine());
+    assert_eq!(apart.found(&mut apart.source(places)), Ok(fine()));
 }
 
 #[test]
@@ -236,12 +242,15 @@ fn a_server_of_debug_information_is_asked_once_and_its_answer_kept() {
     let debug = std::fs::read(&apart.debug).unwrap();
     std::fs::remove_file(&apart.debug).unwrap();
     let wanted = format!("/buildid/{}/debuginfo", hex(apart.id.as_bytes()));
-    let (url, asked) = server(move |path| match path == wanted {
-        true => (200, debug.clone()),
-        false => (404, Vec::new()),
+    let (url, asked) = server(move |path| {
+        if path == wanted {
+            (200, debug.clone())
+        } else {
+            (404, Vec::new())
+        }
     });
-    assert_eq!(apart.found(&mut asking(&apart, &url)), fine());
-    assert_eq!(apart.found(&mut asking(&apart, &url)), fine());
+    assert_eq!(apart.found(&mut asking(&apart, &url)), Ok(fine()));
+    assert_eq!(apart.found(&mut asking(&apart, &url)), Ok(fine()));
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     let kept = apart
         .folder

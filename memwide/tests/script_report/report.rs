@@ -320,7 +320,6 @@ fn wrong_usage_names_what_works() {
     let file = Path::new("/nonexistent");
     for (args, part) in [
         (&["--sort", "cost"][..], "symbol_daddr"),
-        (&["--sort", "srcline"], "later version"),
         (&["--by", "fun"], "perf_weight"),
         (&["-F", "host=a"], "build_id"),
         (&["-F", "locality"], "KEY=VALUE"),
