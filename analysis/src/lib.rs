@@ -9,8 +9,10 @@
 //! Samples in perf's order, and a session that was asked for what the question needs (`wanted` of each module).
 #![forbid(unsafe_code)]
 
+pub mod difference;
 mod names;
 pub mod sharing;
 pub mod significance;
+pub mod stacks;
 
 pub use names::{NameId, Names};

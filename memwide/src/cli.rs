@@ -2,7 +2,7 @@
 
 mod files;
 
-pub(crate) use files::{C2cArgs, RowArgs};
+pub(crate) use files::{C2cArgs, DiffArgs, FlamegraphArgs, SampleArgs, TreeFormat};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use memwide_decoder::edge::Places;
@@ -42,6 +42,10 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Find cache lines that CPUs fight over, and whether they share them falsely, like `perf c2c report`
     C2c(C2cArgs),
+    /// Draw the call paths of a perf.data file, by any estimator
+    Flamegraph(FlamegraphArgs),
+    /// Compare two perf.data files: what changed by more than noise?
+    Diff(DiffArgs),
     /// Record into a perf.data file: this machine, a process or a command
     Record(RecordArgs),
     /// Show the functions with the most samples, refreshed

@@ -5,7 +5,9 @@ mod c2c;
 mod cli;
 mod client;
 mod command;
+mod difference;
 mod failure;
+mod flamegraph;
 mod output;
 mod recording;
 mod report;
@@ -37,6 +39,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Script(args) => command::script::run(&args),
         Command::Report(args) => command::report::run(&args),
         Command::C2c(args) => command::c2c::run(&args),
+        Command::Flamegraph(args) => command::flamegraph::run(&args),
+        Command::Diff(args) => command::diff::run(&args),
         Command::Record(args) => command::record::run(&args),
         Command::Top(args) => command::top::run(&args),
         Command::Hosts(args) => command::hosts::run(&args),

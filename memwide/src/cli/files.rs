@@ -1,33 +1,47 @@
 //! Arguments of the commands that answer questions on one perf.data file.
 
 use super::{ABOUT_FILES, Format, SymbolArgs};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// What every such command takes.
+/// Which samples count, and where their symbols are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SampleArgs {
+    /// `KEY=VALUE`, repeatable: event, comm, pid, tid, cpu, function, dso, build_id, op, level, locality, snoop, context
+    #[arg(long = "filter", short = 'F', value_name = "KEY=VALUE")]
+    pub(crate) filters: Vec<String>,
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
+}
+
+/// What every command takes that answers with rows.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FileArgs {
     /// perf.data file
     #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
     pub(crate) input: PathBuf,
     #[command(flatten)]
+    pub(crate) samples: SampleArgs,
+    #[command(flatten)]
     pub(crate) rows: RowArgs,
 }
 
-/// What is counted and how it is shown.
+/// How rows are shown.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RowArgs {
-    /// `KEY=VALUE`, repeatable: event, comm, pid, tid, cpu, function, dso, build_id, op, level, locality, snoop, context
-    #[arg(long = "filter", short = 'F', value_name = "KEY=VALUE")]
-    pub(crate) filters: Vec<String>,
     /// Rows at most
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
-    #[command(flatten)]
-    pub(crate) symbols: SymbolArgs,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+impl RowArgs {
+    /// Rows at most.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.map_or(usize::MAX, |limit| limit as usize)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -50,4 +64,74 @@ pub(crate) struct C2cArgs {
     /// The summary only
     #[arg(long)]
     pub(crate) stats: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT_FILES)]
+pub(crate) struct FlamegraphArgs {
+    /// perf.data file
+    #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
+    pub(crate) input: PathBuf,
+    #[command(flatten)]
+    pub(crate) samples: SampleArgs,
+    /// What widths are: samples, weight, perf_weight (weight, 0 counted as 1), period
+    #[arg(long, value_name = "ESTIMATOR")]
+    pub(crate) by: Option<String>,
+    /// The root at the top
+    #[arg(long)]
+    pub(crate) inverted: bool,
+    /// From the innermost function to its callers
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Text: one line a path, `frame;frame;frame value`
+    #[arg(long)]
+    pub(crate) folded: bool,
+    /// Write here instead of standard output
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: TreeFormat,
+}
+
+/// How a call tree is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum TreeFormat {
+    /// A picture that zooms and searches in any browser
+    #[default]
+    Svg,
+    /// One line a path
+    Folded,
+    /// Nested name, value, self, children
+    Json,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT_FILES)]
+pub(crate) struct DiffArgs {
+    /// perf.data file of before
+    #[arg(value_name = "A")]
+    pub(crate) before: PathBuf,
+    /// perf.data file of after
+    #[arg(value_name = "B")]
+    pub(crate) after: PathBuf,
+    /// Keys, as those of `report`
+    #[arg(
+        short = 's',
+        long,
+        value_name = "K,K…",
+        value_delimiter = ',',
+        default_value = "symbol,dso"
+    )]
+    pub(crate) sort: Vec<String>,
+    /// What shares are of: samples, weight, perf_weight (weight, 0 counted as 1), period [default: perf_weight where weights exist, else samples]
+    #[arg(long, value_name = "ESTIMATOR")]
+    pub(crate) by: Option<String>,
+    /// Only rows whose change is larger than the noise
+    #[arg(long)]
+    pub(crate) significant: bool,
+    #[command(flatten)]
+    pub(crate) samples: SampleArgs,
+    #[command(flatten)]
+    pub(crate) rows: RowArgs,
 }

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
         LineSize::Single
     };
     let rows = &args.file.rows;
-    let file = OnFile::open(&args.file.input, rows, wanted())?;
+    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
     let nodes = Nodes::of(file.recording().features());
     let events = file.recording().events().clone();
     let mut lines = Lines::new(size);

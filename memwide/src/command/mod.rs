@@ -2,7 +2,9 @@
 
 mod answer;
 pub(crate) mod c2c;
+pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod flamegraph;
 pub(crate) mod hosts;
 pub(crate) mod import;
 pub(crate) mod ledger;

@@ -1,10 +1,10 @@
 //! What the commands that answer questions on one file have in common.
 
-use crate::cli::{Format, RowArgs};
+use crate::cli::{Format, SampleArgs};
 use crate::failure::Failure;
 use crate::output::Document;
 use crate::recording::{Leftovers, Recording};
-use crate::report::Filter;
+use crate::report::{Estimator, Filter};
 use memwide_decoder::local::{LocalSample, Wanted};
 use std::io;
 use std::ops::ControlFlow;
@@ -19,10 +19,14 @@ pub(super) struct OnFile {
 
 impl OnFile {
     /// Opens a file for a question that needs this of its samples.
-    pub(super) fn open(input: &Path, rows: &RowArgs, wanted: Wanted) -> Result<Self, Failure> {
-        let filter = Filter::parse(&rows.filters).map_err(Failure::usage)?;
+    pub(super) fn open(
+        input: &Path,
+        samples: &SampleArgs,
+        wanted: Wanted,
+    ) -> Result<Self, Failure> {
+        let filter = Filter::parse(&samples.filters).map_err(Failure::usage)?;
         let wanted = wanted | filter.wanted();
-        let recording = Recording::open(input, &rows.symbols)?.wanting(wanted);
+        let recording = Recording::open(input, &samples.symbols)?.wanting(wanted);
         Ok(Self { filter, recording })
     }
 
@@ -58,4 +62,35 @@ pub(super) fn finish(
         left.say(); // the others carry it with them
     }
     left.into_result()
+}
+
+/// An estimator by its name.
+pub(super) fn estimator(name: &str) -> Result<Estimator, Failure> {
+    Estimator::parse(name).ok_or_else(|| {
+        let names: Vec<&str> = Estimator::ALL.iter().map(|known| known.name()).collect();
+        Failure::usage(anyhow::anyhow!(
+            "`{name}` is no estimator; --by takes {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// What a sample adds to an estimator.
+pub(super) fn value(sample: &LocalSample<'_>, by: Estimator) -> u64 {
+    let weight = || sample.weight().unwrap_or_default().weight;
+    match by {
+        Estimator::Samples => 1,
+        Estimator::Weight => weight(),
+        Estimator::PerfWeight => weight().max(1),
+        Estimator::Period => sample.period,
+    }
+}
+
+/// Unit of an estimator.
+pub(super) fn unit(by: Estimator) -> &'static str {
+    match by {
+        Estimator::Samples => "samples",
+        Estimator::Weight | Estimator::PerfWeight => "cycles",
+        Estimator::Period => "events",
+    }
 }

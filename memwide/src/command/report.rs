@@ -1,6 +1,7 @@
 //! `memwide report`: a perf.data file summed up, or what a server holds.
 
 use super::answer;
+use super::on_file::estimator;
 use crate::cli::{Format, ReportArgs};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -17,16 +18,6 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
         Some(server) => of_server(args, server, keys, by),
         None => of_file(args, keys, by),
     }
-}
-
-fn estimator(name: &str) -> Result<Estimator, Failure> {
-    Estimator::parse(name).ok_or_else(|| {
-        let names: Vec<&str> = Estimator::ALL.iter().map(|known| known.name()).collect();
-        Failure::usage(anyhow::anyhow!(
-            "`{name}` is no estimator; --by takes {}",
-            names.join(", ")
-        ))
-    })
 }
 
 fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ pub(crate) use filter::Filter;
 pub(crate) use keys::Key;
 pub(crate) use nodes::Nodes;
 pub(crate) use render::{completeness, table};
-pub(crate) use rows::Rows;
+pub(crate) use rows::{Part, Rows};
 pub(crate) use server::question;
 
 /// What `overhead` is the share of.

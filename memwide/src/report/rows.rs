@@ -318,6 +318,60 @@ impl Rows {
     }
 }
 
+/// A row to be matched with those of another file.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    /// Name of the event.
+    pub(crate) event: String,
+    /// One text for each key.
+    pub(crate) keys: Vec<String>,
+    /// Sums of what `overhead` of the event rests on.
+    pub(crate) sums: memwide_analysis::significance::Sums,
+}
+
+fn comparable(sums: Sums) -> memwide_analysis::significance::Sums {
+    memwide_analysis::significance::Sums {
+        n: sums.n,
+        sum: sums.sum,
+        squares: sums.squares,
+    }
+}
+
+impl Rows {
+    /// All rows, to be matched with those of another file.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let more = self.keys.len().saturating_sub(INLINE);
+        let part = |(at, row): (usize, &Row)| {
+            let event = self.event_name(row.event);
+            let inline = row.inline.iter().take(self.keys.len());
+            let numbers = inline.chain(numbers_at(&self.more, at, more));
+            let keys = self.keys.iter().zip(numbers);
+            let text = |(key, number): (&Key, &u64)| {
+                let shown = self.reader.show(*key, *number, row.first, event);
+                crate::output::plain(&shown.value)
+            };
+            Part {
+                event: event.to_owned(),
+                keys: keys.map(text).collect(),
+                sums: comparable(self.sums(row)),
+            }
+        };
+        self.all.iter().enumerate().map(part).collect()
+    }
+
+    /// Name, estimator and sums of each event that has samples.
+    pub(crate) fn wholes(&self) -> Vec<(String, Estimator, memwide_analysis::significance::Sums)> {
+        let totals = self.totals.iter().enumerate();
+        totals
+            .filter(|(_, total)| total.measures.samples > 0)
+            .map(|(event, total)| {
+                let name = self.event_name(event).to_owned();
+                (name, self.estimator(event), comparable(total.sums))
+            })
+            .collect()
+    }
+}
+
 /// The numbers of the row at `at`, of which each row has `width`.
 fn numbers_at(more: &[u64], at: usize, width: usize) -> &[u64] {
     more.get(at * width..(at + 1) * width).unwrap_or_default()

@@ -8,5 +8,6 @@
 )]
 
 mod c2c;
+mod diff;
 mod program;
 mod run;

@@ -9,6 +9,7 @@
 
 mod collection;
 mod damaged;
+mod diff;
 mod other_order;
 mod perf;
 mod recorded;
@@ -16,3 +17,4 @@ mod report;
 mod script;
 mod sharing;
 mod source;
+mod stacks;

@@ -10,7 +10,7 @@ use std::process::Command;
 const LOAD: &str = "for i in 1 2 3; do ls -lR /usr/lib > /dev/null 2>&1; head -c 20000000 /dev/zero | gzip -1 > /dev/null; done";
 
 /// Records with perf itself; `false` if this machine does not let it.
-fn record(to: &Path, args: &[&str]) -> bool {
+pub(crate) fn record(to: &Path, args: &[&str]) -> bool {
     let output = Command::new("perf")
         .args(["record", "-q", "-o"])
         .arg(to)

@@ -1,0 +1,62 @@
+//! `memwide diff`: two files, row by row.
+
+use super::on_file::{OnFile, estimator};
+use crate::cli::{DiffArgs, Format};
+use crate::difference::{Builds, Recorded, document};
+use crate::failure::Failure;
+use crate::recording::Leftovers;
+use crate::report::{Estimator, Key, Rows};
+use std::io;
+use std::path::Path;
+
+pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
+    let keys = Key::parse_all(&args.sort).map_err(Failure::usage)?;
+    if keys.is_empty() {
+        let wrong = anyhow::anyhow!("--sort names no key; without it rows are of symbol,dso");
+        return Err(Failure::usage(wrong));
+    }
+    let by = args.by.as_deref().map(estimator).transpose()?;
+    let (before, one) = read(args, &args.before, &keys, by)?;
+    let (after, other) = read(args, &args.after, &keys, by)?;
+    let mut document = document(args, &keys, &before, &after, [&one, &other]);
+    for (path, left) in [(&args.before, &one), (&args.after, &other)] {
+        let lines = left.lines().into_iter();
+        let named = lines.map(|line| format!("{}: {line}", path.display()));
+        document.notes.extend(named);
+    }
+    match document.print(args.rows.format) {
+        Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        printed => printed?,
+    }
+    if args.rows.format == Format::Csv {
+        one.say();
+        other.say();
+    }
+    one.into_result()?;
+    other.into_result()
+}
+
+fn read(
+    args: &DiffArgs,
+    path: &Path,
+    keys: &[Key],
+    by: Option<Estimator>,
+) -> Result<(Recorded, Leftovers), Failure> {
+    let wanted = keys.iter().map(|key| key.wanted());
+    let wanted = wanted.fold(Builds::wanted(keys), |all, one| all | one);
+    let file = OnFile::open(path, &args.samples, wanted)?;
+    let recording = file.recording();
+    let mut rows = Rows::new(keys.to_vec(), by, recording.events(), recording.features());
+    let mut builds = Builds::default();
+    let left = file.each(|sample| {
+        rows.add(sample);
+        builds.note(sample);
+    })?;
+    rows.settle();
+    let recorded = Recorded {
+        path: path.to_owned(),
+        rows,
+        builds,
+    };
+    Ok((recorded, left))
+}
