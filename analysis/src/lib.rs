@@ -10,9 +10,12 @@
 #![forbid(unsafe_code)]
 
 pub mod difference;
+pub mod interval;
 mod names;
+pub mod report;
 pub mod sharing;
 pub mod significance;
+pub mod source;
 pub mod stacks;
 
 pub use names::{NameId, Names};

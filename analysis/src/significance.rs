@@ -17,7 +17,7 @@
 //! those called changed.
 
 /// Half the width of a 95 % interval, in standard errors.
-const Z95: f64 = 1.959_963_985;
+pub(crate) const Z95: f64 = 1.959_963_985;
 
 /// Expected share of rows called changed that did not change, at most.
 pub const FALSE_DISCOVERIES: f64 = 0.05;

@@ -13,6 +13,13 @@ const OBJECTS_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectIx(pub(crate) u32);
 
+impl ObjectIx {
+    /// The place, counted from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What a mapping's name says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum What {

@@ -17,12 +17,15 @@ const KERNEL_HALF: u64 = 1 << 46;
 #[derive(Debug)]
 pub struct Loaded {
     table: SymbolTable,
+    mapping: MappingId,
     functions: Index,
-    objects: Index,
+    // What not everybody asks for is made for the first who does.
+    objects: OnceLock<Index>,
     /// Ids of the functions, by place.
-    function_ids: Box<[FunctionId]>,
+    function_ids: OnceLock<Box<[FunctionId]>>,
     /// Functions that tell the context they are the entry of.
-    entries: FxHashMap<u32, Context>,
+    entries: OnceLock<FxHashMap<u32, Context>>,
+    is_kernel: bool,
     demangles: bool,
     /// Demangled names of functions and of variables; filled by whoever first shows one, for all sessions.
     shown: [ShownNames; 2],
@@ -34,25 +37,13 @@ type ShownNames = OnceLock<Box<[OnceLock<Option<Box<str>>>]>>;
 impl Loaded {
     /// Indexes a table of `mapping`. Kernel and module tables must be relative, see [`relative`].
     pub fn new(table: SymbolTable, mapping: MappingId, kind: Kind) -> Self {
-        let functions = Index::build(table.functions());
-        let objects = Index::build(table.objects());
-        let ids = table
-            .functions()
-            .iter()
-            .map(|symbol| FunctionId::new(mapping, symbol.start));
-        let entries = if kind == Kind::Kernel {
-            let numbered = (0_u32..).zip(table.functions().iter());
-            numbered
-                .filter_map(|(at, symbol)| Some((at, entry_context(symbol.name)?)))
-                .collect()
-        } else {
-            FxHashMap::default()
-        };
         Self {
-            functions,
-            objects,
-            function_ids: ids.collect(),
-            entries,
+            mapping,
+            functions: Index::build(table.functions()),
+            objects: OnceLock::new(),
+            function_ids: OnceLock::new(),
+            entries: OnceLock::new(),
+            is_kernel: kind == Kind::Kernel,
             demangles: !matches!(kind, Kind::Kernel | Kind::Module | Kind::Bpf),
             shown: [OnceLock::new(), OnceLock::new()],
             table,
@@ -105,15 +96,19 @@ impl Loaded {
 
     /// The variable that holds an address.
     pub fn object_at(&self, address: u64) -> Option<SymbolRef> {
-        self.objects.lookup(address)
+        let objects = || Index::build(self.table.objects());
+        self.objects.get_or_init(objects).lookup(address)
     }
 
     /// Id of a function.
     pub fn function_id(&self, function: SymbolRef) -> FunctionId {
-        self.function_ids
-            .get(function.index())
-            .copied()
-            .unwrap_or_default()
+        let ids = self.function_ids.get_or_init(|| {
+            let functions = self.table.functions().iter();
+            functions
+                .map(|symbol| FunctionId::new(self.mapping, symbol.start))
+                .collect()
+        });
+        ids.get(function.index()).copied().unwrap_or_default()
     }
 
     /// The function's symbol.
@@ -128,8 +123,17 @@ impl Loaded {
 
     /// What a kernel function tells of the context, if it is an entry point.
     pub fn entry_context(&self, function: SymbolRef) -> Option<Context> {
+        if !self.is_kernel {
+            return None;
+        }
+        let entries = self.entries.get_or_init(|| {
+            let numbered = (0_u32..).zip(self.table.functions().iter());
+            numbered
+                .filter_map(|(at, symbol)| Some((at, entry_context(symbol.name)?)))
+                .collect()
+        });
         let at = u32::try_from(function.index()).ok()?;
-        self.entries.get(&at).copied()
+        entries.get(&at).copied()
     }
 }
 

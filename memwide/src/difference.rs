@@ -3,8 +3,9 @@
 use crate::cli::DiffArgs;
 use crate::output::{Column, Document, Section, Table, grouped, width};
 use crate::recording::Leftovers;
-use crate::report::{Key, Part, Rows, completeness};
+use crate::report::completeness;
 use memwide_analysis::difference::{Outcome, Row, Side, compare, judge};
+use memwide_analysis::report::{Key, Part, Rows};
 use memwide_analysis::significance::{FALSE_DISCOVERIES, Sums};
 use memwide_decoder::ObjectIx;
 use memwide_decoder::local::{LocalSample, Wanted};

@@ -12,7 +12,6 @@ mod output;
 mod recording;
 mod report;
 mod script;
-mod source;
 mod up;
 
 use clap::Parser as _;

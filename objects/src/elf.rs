@@ -314,7 +314,7 @@ impl<'a, 'l> Found<'a, 'l> {
             }
             None => return None,
         };
-        Some(String::from_utf8_lossy(name))
+        Some(lossy(name))
     }
 
     /// Whether one more symbol of this name may be kept; counts it.
@@ -451,4 +451,9 @@ fn find_build_id(mut notes: &[u8], endian: Endianness) -> Option<ObjectId> {
         }
         notes = rest.get(padded(content_len)?..)?;
     }
+}
+
+/// `String::from_utf8_lossy`, which is slower for what is right already, as nearly all names are.
+pub(crate) fn lossy(name: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(name).map_or_else(|_| String::from_utf8_lossy(name), Cow::Borrowed)
 }

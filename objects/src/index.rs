@@ -38,6 +38,9 @@ const BUCKETS_ALWAYS: u64 = 1 << 14;
 /// Ranges in a bucket up to which they are walked one by one.
 const WALK_MAX: usize = 8;
 
+/// Widest bucket whose ranges are told apart by 32 bits.
+const BUCKET_SHIFT_MAX: u32 = 31;
+
 /// Finds the symbol that holds an address.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
@@ -46,7 +49,9 @@ pub struct Index {
     shift: u32,
     /// Place in `ranges` of the range that holds each bucket's first address; one more at the end.
     buckets: Box<[u32]>,
-    ranges: Box<[Range]>,
+    ranges: Box<[Narrow]>,
+    /// All ranges, of tables so sparse that buckets would be wider than [`BUCKET_SHIFT_MAX`] says; else none.
+    wide: Box<[Range]>,
 }
 
 /// From `start` to the next range's start; `symbol` is `NONE` in a gap.
@@ -54,6 +59,22 @@ pub struct Index {
 struct Range {
     start: u64,
     symbol: u32,
+}
+
+/// The same in half the memory, as it is memory that a lookup waits for.
+#[derive(Debug, Clone, Copy)]
+struct Narrow {
+    /// Lower bits of the distance from the base.
+    start: u32,
+    symbol: u32,
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "lower bits are what is wanted"
+)]
+fn lower(offset: u64) -> u32 {
+    offset as u32
 }
 
 impl Index {
@@ -72,7 +93,19 @@ impl Index {
         while span >> shift >= most {
             shift += 1;
         }
-        let mut buckets = Vec::new();
+        let index = Self {
+            base,
+            span,
+            shift,
+            ..Self::default()
+        };
+        if shift > BUCKET_SHIFT_MAX {
+            return Self {
+                wide: ranges.into(),
+                ..index
+            };
+        }
+        let mut buckets = Vec::with_capacity(usize::try_from(span >> shift).unwrap_or(0) + 2);
         let mut at = 0_u32;
         let mut rest = ranges.iter().skip(1).peekable();
         for bucket in 0..=(span >> shift) {
@@ -83,35 +116,54 @@ impl Index {
             buckets.push(at);
         }
         buckets.push(u32::try_from(ranges.len() - 1).unwrap_or(NONE));
+        let narrow = ranges.iter().map(|range| Narrow {
+            start: lower(range.start - base),
+            symbol: range.symbol,
+        });
         Self {
-            base,
-            span,
-            shift,
             buckets: buckets.into(),
-            ranges: ranges.into(),
+            ranges: narrow.collect(),
+            ..index
         }
     }
 
     /// The symbol that holds this address, which is of the same kind as the symbols' starts.
+    #[inline]
     pub fn lookup(&self, address: u64) -> Option<SymbolRef> {
         let into = address.checked_sub(self.base)?;
         if into >= self.span {
             return None;
         }
+        if self.shift > BUCKET_SHIFT_MAX {
+            return self.search(address);
+        }
         let bucket = usize::try_from(into >> self.shift).ok()?;
         let first = *self.buckets.get(bucket)? as usize;
         let last = *self.buckets.get(bucket + 1)? as usize;
         let here = self.ranges.get(first..=last)?;
-        let behind = if here.len() <= WALK_MAX {
-            here.iter()
-                .take_while(|range| range.start <= address)
-                .count()
+        // The first begins before the bucket, or with it; the others within it, the last perhaps with the next one.
+        let (holder, others) = here.split_first()?;
+        let bucket_start = lower(into >> self.shift << self.shift);
+        let distance = lower(into).wrapping_sub(bucket_start);
+        let begins = |range: &Narrow| range.start.wrapping_sub(bucket_start) <= distance;
+        let behind = if others.len() <= WALK_MAX {
+            others.iter().take_while(|range| begins(range)).count()
         } else {
-            here.partition_point(|range| range.start <= address)
+            others.partition_point(begins)
         };
-        let symbol = here.get(behind.checked_sub(1)?)?.symbol;
-        (symbol != NONE).then_some(SymbolRef(symbol))
+        let last_begun = behind.checked_sub(1).and_then(|at| others.get(at));
+        held(last_begun.unwrap_or(holder).symbol)
     }
+
+    #[cold]
+    fn search(&self, address: u64) -> Option<SymbolRef> {
+        let behind = self.wide.partition_point(|range| range.start <= address);
+        held(self.wide.get(behind.checked_sub(1)?)?.symbol)
+    }
+}
+
+fn held(symbol: u32) -> Option<SymbolRef> {
+    (symbol != NONE).then_some(SymbolRef(symbol))
 }
 
 /// Cuts symbols, which are in order of their starts, into ranges that do not overlap.
@@ -214,7 +266,7 @@ mod tests {
         #[test]
         fn it_finds_what_a_walk_over_all_symbols_finds(
             ranges in prop::collection::vec((0_u64..3_000, 0_u64..200), 0..80),
-            scale in prop::sample::select(vec![1_u64, 7, 1 << 30]),
+            scale in prop::sample::select(vec![1_u64, 7, 1 << 22, 1 << 30, 1 << 40, 1 << 52]),
         ) {
             let ranges: Vec<_> = ranges.iter().map(|(at, size)| (at * scale, *size)).collect();
             let symbols = array(&ranges);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::aliases::{Candidate, Origin, settle};
-use crate::elf::split;
+use crate::elf::{lossy, split};
 use crate::table::{Gap, Gaps};
 use crate::{Flags, KallsymsError, Limits, Segments, Source, SymbolTable};
 
@@ -104,8 +104,7 @@ struct Line<'a> {
 /// `address type name [\t[module]]`
 fn parse_line(line: &[u8]) -> Option<Line<'_>> {
     let digits = line.iter().position(|byte| *byte == b' ')?;
-    let address = std::str::from_utf8(line.get(..digits)?).ok()?;
-    let address = u64::from_str_radix(address, 16).ok()?;
+    let address = hex(line.get(..digits)?)?;
     let [b' ', kind, b' ', name @ ..] = line.get(digits..)? else {
         return None;
     };
@@ -122,8 +121,24 @@ fn parse_line(line: &[u8]) -> Option<Line<'_>> {
     (!name.is_empty()).then(|| Line {
         address,
         kind: *kind,
-        name: String::from_utf8_lossy(name),
+        name: lossy(name),
         module,
+    })
+}
+
+/// A number of one to 16 hexadecimal digits.
+fn hex(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, digit| {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u64::from(value))
     })
 }
 

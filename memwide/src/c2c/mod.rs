@@ -6,7 +6,8 @@ mod tables;
 
 use crate::output::{Document, Section};
 use crate::recording::Leftovers;
-use crate::report::{Nodes, completeness};
+use crate::report::completeness;
+use memwide_analysis::report::Nodes;
 use memwide_analysis::sharing::{
     Coalesce, Counter, Display, Evidence, Kind, LineRow, Lines, Shared, Verdict,
 };

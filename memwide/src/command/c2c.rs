@@ -5,7 +5,7 @@ use crate::c2c::{Answer, document};
 use crate::cli::C2cArgs;
 use crate::failure::Failure;
 use crate::output;
-use crate::report::Nodes;
+use memwide_analysis::report::Nodes;
 use memwide_analysis::sharing::{Access, Coalesce, Display, LineSize, Lines, wanted};
 
 pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use crate::cli::{DiffArgs, Format};
 use crate::difference::{Builds, Recorded, document};
 use crate::failure::Failure;
 use crate::recording::Leftovers;
-use crate::report::{Estimator, Key, Rows};
+use memwide_analysis::report::{Estimator, Key, Rows};
 use std::io;
 use std::path::Path;
 

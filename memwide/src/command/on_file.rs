@@ -4,7 +4,7 @@ use crate::cli::{Format, SampleArgs};
 use crate::failure::Failure;
 use crate::output::Document;
 use crate::recording::{Leftovers, Recording};
-use crate::report::{Estimator, Filter};
+use memwide_analysis::report::{Estimator, Filter};
 use memwide_decoder::local::{LocalSample, Wanted};
 use std::io;
 use std::ops::ControlFlow;

@@ -7,7 +7,8 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::print_json;
 use crate::recording::Recording;
-use crate::report::{Estimator, Filter, Key, Rows, question, table};
+use crate::report::{question, table};
+use memwide_analysis::report::{Estimator, Filter, Key, Rows};
 use std::io;
 use std::ops::ControlFlow;
 

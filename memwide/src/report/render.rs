@@ -1,9 +1,9 @@
 //! Rows as a table, CSV or the JSON document of the design.
 
-use super::rows::{Measures, Ready, Rows, Weights};
 use crate::cli::Format;
 use crate::output::{Column, Table, grouped};
 use crate::recording::Leftovers;
+use memwide_analysis::report::{self, Measures, Ready, Rows, Shown, Weights};
 use serde_json::{Map, Value, json};
 
 /// What the intervals of one file rest on: the samples alone.
@@ -28,7 +28,15 @@ fn optional(is: bool, value: u64) -> Value {
     if is { value.into() } else { Value::Null }
 }
 
-fn document(rows: &Rows, ready: &[Ready], left: &Leftovers) -> Value {
+fn value(shown: &Shown<'_>) -> Value {
+    match &shown.value {
+        report::Value::Unknown => Value::Null,
+        report::Value::Number(number) => (*number).into(),
+        report::Value::Text(text) => (**text).into(),
+    }
+}
+
+fn document(rows: &Rows, ready: &[Ready<'_>], left: &Leftovers) -> Value {
     let mut total = Measures::default();
     let mut all = Weights {
         any: false,
@@ -72,11 +80,11 @@ fn insert_measures(into: &mut Map<String, Value>, measures: &Measures, weights: 
     }
 }
 
-fn json_row(rows: &Rows, row: &Ready) -> Value {
+fn json_row(rows: &Rows, row: &Ready<'_>) -> Value {
     let mut out = Map::new();
     out.insert("event".to_owned(), rows.event_name(row.event).into());
     for (key, shown) in rows.keys().iter().zip(&row.keys) {
-        out.insert(key.name().to_owned(), shown.value.clone());
+        out.insert(key.name().to_owned(), value(shown));
         if key.has_mode() {
             out.insert(
                 format!("{}_mode", key.name()),
@@ -115,7 +123,7 @@ pub(crate) fn completeness(left: &Leftovers) -> Value {
     })
 }
 
-fn for_people(rows: &Rows, ready: &[Ready], all: usize, left: &Leftovers) -> Table {
+fn for_people(rows: &Rows, ready: &[Ready<'_>], all: usize, left: &Leftovers) -> Table {
     let totals: Vec<_> = rows.totals().collect();
     let (several, weighted) = (
         totals.len() > 1,
@@ -146,11 +154,11 @@ fn for_people(rows: &Rows, ready: &[Ready], all: usize, left: &Leftovers) -> Tab
             }
             cells.extend(rows.keys().iter().zip(&row.keys).map(
                 |(key, shown)| match &shown.value {
-                    Value::String(text) if key.has_mode() => {
+                    report::Value::Text(text) if key.has_mode() => {
                         format!("[{}] {text}", shown.mode).into()
                     }
-                    Value::Number(number) => number.to_string().into(), // a name, not a quantity
-                    value => value.clone(),
+                    report::Value::Number(number) => number.to_string().into(), // a name, not a quantity
+                    _ => value(shown),
                 },
             ));
             cells
@@ -192,7 +200,7 @@ fn about(rows: &Rows, event: usize, total: &Measures) -> String {
     text
 }
 
-fn for_spreadsheets(rows: &Rows, ready: &[Ready]) -> Table {
+fn for_spreadsheets(rows: &Rows, ready: &[Ready<'_>]) -> Table {
     let mut columns = vec![Column::new("event", "")];
     for key in rows.keys() {
         columns.push(Column::new(key.name(), ""));

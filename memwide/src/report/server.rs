@@ -1,6 +1,6 @@
 //! Sort keys as a question to a query service: `functions` or `breakdown`.
 
-use super::{Estimator, Key};
+use memwide_analysis::report::{Estimator, Key};
 
 /// Keys that lead to functions.
 const OF_FUNCTIONS: [Key; 3] = [Key::Symbol, Key::Dso, Key::Event];

@@ -2,7 +2,7 @@
 
 use super::Line;
 use super::fields::Fields;
-use crate::source::file_and_line;
+use memwide_analysis::source::file_and_line;
 use memwide_decoder::local::{LocalSample, Named};
 use memwide_model::data_src::lock;
 use memwide_model::{DataSrc, MemRegion, Suspect};

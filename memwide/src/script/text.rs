@@ -2,7 +2,7 @@
 
 use super::Line;
 use super::fields::Fields;
-use crate::source::line_or_address;
+use memwide_analysis::source::line_or_address;
 use memwide_decoder::local::LocalSample;
 use memwide_model::{DataSrc, perf_text};
 use memwide_perf_abi::file::{EventTable, TracingData};

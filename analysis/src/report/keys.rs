@@ -6,15 +6,15 @@
 
 use super::names::{Names, Place};
 use super::nodes::{Nodes, UNKNOWN};
+use super::symbol_numbers::SymbolNumbers;
 use crate::source::{line_or_place, name_of};
 use memwide_decoder::local::{LocalSample, Named, Wanted};
 use memwide_decoder::{Mode, ObjectIx};
 use memwide_model::{Context, DataSrc, Level, Locality, Op, Outcome, Region, perf_text};
-use memwide_objects::SymbolRef;
 use memwide_perf_abi::file::Features;
 use memwide_perf_abi::misc;
 use rustc_hash::FxHashMap;
-use serde_json::Value;
+use std::borrow::Cow;
 
 /// `data_src` of samples that have none: every field not available, as perf fills it in.
 const NOT_AVAILABLE: DataSrc = DataSrc(0x508_0021);
@@ -27,16 +27,16 @@ const NO_FILE: u64 = u64::MAX;
 
 macro_rules! keys {
     ($($variant:ident = $name:literal;)+) => {
-        /// A sort key.
+        /// A sort key, by its name on the command line.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub(crate) enum Key { $($variant,)+ }
+        pub enum Key { $(#[doc = concat!("`", $name, "`, as in perf.")] $variant,)+ }
 
         impl Key {
             /// All of them.
-            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)+];
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// Name on the command line, in JSON and CSV.
-            pub(crate) const fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
         }
@@ -74,10 +74,13 @@ keys! {
 /// A key nobody knows, or not yet.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum KeyError {
+pub enum KeyError {
     /// Not a key.
     #[error("`{name}` is no sort key; there are {}", key_names())]
-    Unknown { name: String },
+    Unknown {
+        /// As given.
+        name: String,
+    },
 }
 
 fn key_names() -> String {
@@ -87,7 +90,7 @@ fn key_names() -> String {
 
 impl Key {
     /// From their names; perf's short ones are taken too. A key given twice counts once.
-    pub(crate) fn parse_all(names: &[String]) -> Result<Vec<Self>, KeyError> {
+    pub fn parse_all(names: &[String]) -> Result<Vec<Self>, KeyError> {
         let mut keys = Vec::new();
         for name in names
             .iter()
@@ -111,7 +114,7 @@ impl Key {
     }
 
     /// What it asks of samples beyond their fields.
-    pub(crate) fn wanted(self) -> Wanted {
+    pub fn wanted(self) -> Wanted {
         match self {
             Self::Symbol | Self::Dso => Wanted::CODE,
             Self::Srcline | Self::Srcfile => Wanted::CODE | Wanted::LINES,
@@ -135,24 +138,35 @@ impl Key {
     }
 
     /// Whether a letter for kernel or user stands before its text.
-    pub(super) fn has_mode(self) -> bool {
+    pub fn has_mode(self) -> bool {
         matches!(self, Self::Symbol | Self::SymbolDaddr | Self::Dcacheline)
     }
 }
 
 /// What a number means.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shown {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shown<'a> {
     /// The text or number.
-    pub(super) value: Value,
+    pub value: Value<'a>,
     /// perf's letter: `k` kernel, `.` user, `g` and `u` of guests, `H` hypervisor.
-    pub(super) mode: char,
+    pub mode: char,
 }
 
-impl Shown {
-    fn text(text: impl Into<String>) -> Self {
+/// A text or a number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value<'a> {
+    /// Nobody knows.
+    Unknown,
+    /// A number that is a name, as of a process.
+    Number(u64),
+    /// A text.
+    Text(Cow<'a, str>),
+}
+
+impl<'a> Shown<'a> {
+    fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self {
-            value: Value::String(text.into()),
+            value: Value::Text(text.into()),
             mode: ' ',
         }
     }
@@ -165,7 +179,7 @@ pub(super) struct Reader {
     texts: Names,
     symbols: Names,
     /// Numbers of the symbols of places seen before.
-    places: FxHashMap<(ObjectIx, SymbolRef, usize), u64>,
+    places: SymbolNumbers,
     data: Names,
     lines: Names,
     /// Numbers of the source lines and files of places seen before.
@@ -174,12 +188,12 @@ pub(super) struct Reader {
 
 impl Reader {
     /// For a file with these features.
-    pub(super) fn new(features: &Features) -> Self {
+    pub(super) fn new(features: &Features, events: usize) -> Self {
         Self {
             nodes: Nodes::of(features),
             texts: Names::default(),
             symbols: Names::default(),
-            places: FxHashMap::default(),
+            places: SymbolNumbers::new(events),
             data: Names::default(),
             lines: Names::default(),
             source: FxHashMap::default(),
@@ -218,7 +232,13 @@ impl Reader {
     }
 
     /// What a number means; `first` is the word of the row's first sample.
-    pub(super) fn show(&self, key: Key, number: u64, first: DataSrc, event: &str) -> Shown {
+    pub(super) fn show<'a>(
+        &'a self,
+        key: Key,
+        number: u64,
+        first: DataSrc,
+        event: &'a str,
+    ) -> Shown<'a> {
         match key {
             Key::Symbol => addressed(self.symbols.get(number)),
             Key::SymbolDaddr => addressed(self.data.get(number)),
@@ -228,9 +248,9 @@ impl Reader {
             }
             Key::Pid | Key::Tid | Key::Cpu | Key::Node | Key::LocalWeight => Shown {
                 value: if number == UNKNOWN {
-                    Value::Null
+                    Value::Unknown
                 } else {
-                    number.into()
+                    Value::Number(number)
                 },
                 mode: ' ',
             },
@@ -238,7 +258,7 @@ impl Reader {
             Key::Snoop => Shown::text(perf_text::snoop(first)),
             Key::Tlb => Shown::text(perf_text::tlb(first)),
             Key::Locked => Shown::text(perf_text::locked(first)),
-            Key::Blocked => Shown::text(perf_text::blocked(first).trim_start()),
+            Key::Blocked => Shown::text(perf_text::blocked(first).trim_start().to_owned()),
             Key::Event => Shown::text(event),
             Key::Context => coded(number, |code| Context::from_code(code).map(Context::name)),
             Key::Op => coded(number, |code| Op::from_code(code).map(Op::name)),
@@ -278,12 +298,12 @@ impl Reader {
         let Some((object, symbol)) = place else {
             return self.named_symbol(sample);
         };
-        let key = (object, symbol, sample.event_index);
-        if let Some(number) = self.places.get(&key) {
-            return *number;
+        let event = sample.event_index;
+        if let Some(number) = self.places.get(object, symbol, event) {
+            return number;
         }
         let number = self.named_symbol(sample);
-        self.places.insert(key, number);
+        self.places.set(object, symbol, event, number);
         number
     }
 
@@ -370,19 +390,19 @@ fn line_text(data: &Named<'_>, line: u64) -> Box<str> {
 }
 
 /// A name, or where there is none the address as perf shows it: 16 digits, `0x` unless it is 0.
-fn addressed((text, [address, ..], mode): (&str, Place, char)) -> Shown {
+fn addressed((text, [address, ..], mode): (&str, Place, char)) -> Shown<'_> {
     let text = match (text, address) {
-        ("", 0) => format!("{address:016x}"),
-        ("", _) => format!("{address:#018x}"),
-        (text, _) => text.to_owned(),
+        ("", 0) => format!("{address:016x}").into(),
+        ("", _) => format!("{address:#018x}").into(),
+        (text, _) => text.into(),
     };
     Shown {
-        value: Value::String(text),
+        value: Value::Text(text),
         mode,
     }
 }
 
-fn coded<E>(number: u64, name: impl Fn(u8) -> Result<&'static str, E>) -> Shown {
+fn coded<E>(number: u64, name: impl Fn(u8) -> Result<&'static str, E>) -> Shown<'static> {
     let name = u8::try_from(number).ok().and_then(|code| name(code).ok());
     Shown::text(name.unwrap_or("unknown"))
 }
@@ -434,9 +454,15 @@ mod tests {
             (0, "0000000000000000"),
             (u64::MAX, "0xffffffffffffffff"),
         ] {
-            assert_eq!(addressed(("", [address, 0, 0], 'k')).value, text);
+            assert_eq!(
+                addressed(("", [address, 0, 0], 'k')).value,
+                Value::Text(text.into())
+            );
         }
-        assert_eq!(addressed(("main", [1, 2, 0], '.')).value, "main");
+        assert_eq!(
+            addressed(("main", [1, 2, 0], '.')).value,
+            Value::Text("main".into())
+        );
     }
 
     #[test]

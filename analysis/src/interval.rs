@@ -12,30 +12,10 @@
 //! is one cluster, so the samples themselves are the units: the interval covers sampling error alone and is a lower bound of
 //! the real uncertainty (`sampling_only`).
 
-/// Half the width of a 95 % interval, in standard errors.
-const Z95: f64 = 1.959_963_985;
-
-/// What is summed of the estimator that `overhead` rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Sums {
-    /// Samples.
-    pub(super) n: u64,
-    /// Σ w.
-    pub(super) sum: f64,
-    /// Σ w².
-    pub(super) squares: f64,
-}
-
-impl Sums {
-    pub(super) fn add(&mut self, value: f64) {
-        self.n += 1;
-        self.sum += value;
-        self.squares += value * value;
-    }
-}
+use crate::significance::{Sums, Z95};
 
 /// The share of a row within the whole, and its 95 % interval. `None` if the whole is nothing.
-pub(super) fn share(row: Sums, whole: Sums) -> Option<(f64, Option<[f64; 2]>)> {
+pub fn share(row: Sums, whole: Sums) -> Option<(f64, Option<[f64; 2]>)> {
     if whole.sum <= 0.0 {
         return None;
     }

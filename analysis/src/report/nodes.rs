@@ -10,11 +10,11 @@ pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// Nodes by CPU.
 #[derive(Debug, Default)]
-pub(crate) struct Nodes(Vec<u64>);
+pub struct Nodes(Vec<u64>);
 
 impl Nodes {
     /// As the recorder wrote them; empty where it did not.
-    pub(crate) fn of(features: &Features) -> Self {
+    pub fn of(features: &Features) -> Self {
         let mut nodes = Vec::new();
         for node in features.numa_topology().unwrap_or_default() {
             for part in node.cpus.split(',') {
@@ -37,7 +37,7 @@ impl Nodes {
     }
 
     /// The node of a CPU, if it is known.
-    pub(crate) fn node(&self, cpu: u32) -> Option<u64> {
+    pub fn node(&self, cpu: u32) -> Option<u64> {
         Some(self.of_cpu(Some(cpu))).filter(|node| *node != UNKNOWN)
     }
 

@@ -49,18 +49,27 @@ fields! {
 /// A filter that a file cannot be asked for.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum FilterError {
+pub enum FilterError {
     /// No `=`.
     #[error("filter `{filter}` is not KEY=VALUE, as locality=remote")]
-    NoValue { filter: String },
+    NoValue {
+        /// As given.
+        filter: String,
+    },
     /// A key only servers know, or nobody.
     #[error("a file cannot be filtered by `{key}`; there are {}", field_names())]
-    UnknownKey { key: String },
+    UnknownKey {
+        /// As given.
+        key: String,
+    },
     /// A value the key never has.
     #[error("`{key}` is never `{value}`; it is one of {}", allowed.join(", "))]
     UnknownValue {
+        /// The key.
         key: &'static str,
+        /// As given.
         value: String,
+        /// What it can be.
         allowed: Vec<&'static str>,
     },
 }
@@ -72,13 +81,13 @@ fn field_names() -> String {
 
 /// All filters together.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Filter {
+pub struct Filter {
     fields: Vec<(Field, Vec<String>)>,
 }
 
 impl Filter {
     /// From the command line.
-    pub(crate) fn parse(filters: &[String]) -> Result<Self, FilterError> {
+    pub fn parse(filters: &[String]) -> Result<Self, FilterError> {
         let mut fields: Vec<(Field, Vec<String>)> = Vec::new();
         for filter in filters {
             let Some((key, value)) = filter.split_once('=') else {
@@ -101,7 +110,7 @@ impl Filter {
     }
 
     /// What it asks of samples beyond their fields.
-    pub(crate) fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> Wanted {
         let of = |field: Field| match field {
             Field::Comm => Wanted::COMM,
             Field::Function | Field::Dso | Field::BuildId => Wanted::CODE,
@@ -114,7 +123,7 @@ impl Filter {
     }
 
     /// Whether a sample counts.
-    pub(crate) fn takes(&self, sample: &LocalSample<'_>) -> bool {
+    pub fn takes(&self, sample: &LocalSample<'_>) -> bool {
         self.fields
             .iter()
             .all(|(field, values)| values.iter().any(|value| fits(*field, value, sample)))

@@ -28,14 +28,22 @@ pub(super) struct Names {
 impl Names {
     /// The number of a text.
     pub(super) fn text(&mut self, text: &str) -> u64 {
-        self.placed(text, [0; 3], ' ')
+        let mut hasher = FxHasher::default();
+        text.hash(&mut hasher);
+        let is_same = |entry: &Entry| *entry.text == *text;
+        self.number(hasher.finish(), is_same, || Entry {
+            hash: 0,
+            place: [0; 3],
+            level: ' ',
+            text: text.into(),
+        })
     }
 
-    /// The number of a text at a place: equal texts at different places are different. `level` is kept of the first.
+    /// The number of a text at a place: equal texts at different places are different. `level` is kept of the first. Not to be
+    /// mixed with the others in one instance.
     pub(super) fn placed(&mut self, text: &str, place: Place, level: char) -> u64 {
         let mut hasher = FxHasher::default();
-        place.hash(&mut hasher);
-        text.hash(&mut hasher);
+        place.hash(&mut hasher); // places differ, nearly always
         let is_same = |entry: &Entry| entry.place == place && *entry.text == *text;
         self.number(hasher.finish(), is_same, || Entry {
             hash: 0,

@@ -1,0 +1,363 @@
+//! Rows: sums of the samples with equal keys, apart for each event. Nothing is allocated for a sample whose row exists.
+
+use super::Estimator;
+use super::index::Index;
+use super::keys::{Key, Reader, Shown, data_src};
+use super::measures::{Measures, Weights};
+use crate::interval::share;
+use crate::significance::Sums;
+use memwide_decoder::local::LocalSample;
+use memwide_model::DataSrc;
+use memwide_perf_abi::file::{EventTable, Features};
+use rustc_hash::FxHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::Arc;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    measures: Measures,
+    sums: Sums,
+}
+
+/// Numbers of keys that stand in the row itself, so that comparing them with a sample's is one look into memory.
+const INLINE: usize = 2;
+
+/// What every sample of a row changes, and what tells rows apart: one line of the cache.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Row {
+    /// Numbers of the first keys.
+    inline: [u64; INLINE],
+    event: u32,
+    samples: u64,
+    weight: u64,
+    /// Samples of weight 0, which perf counts as 1.
+    weightless: u64,
+    period: u64,
+    /// Σ value² of the estimator that `overhead` rests on.
+    squares: f64,
+}
+
+/// What of a row is looked at in the end.
+#[derive(Debug)]
+struct Rest {
+    /// `data_src` of the first sample.
+    first: DataSrc,
+    ins_lat: u64,
+    retire_lat: u64,
+}
+
+/// One row, ready to be shown.
+#[derive(Debug)]
+pub struct Ready<'a> {
+    /// Index of the event.
+    pub event: usize,
+    /// One for each key.
+    pub keys: Vec<Shown<'a>>,
+    /// What is summed.
+    pub measures: Measures,
+    /// Share within the event and its interval; `None` if the event has nothing to share.
+    pub share: Option<(f64, Option<[f64; 2]>)>,
+}
+
+/// The sums of a file.
+#[derive(Debug)]
+pub struct Rows {
+    keys: Vec<Key>,
+    events: Arc<EventTable>,
+    /// What `overhead` rests on, for each event.
+    by: Vec<Estimator>,
+    reader: Reader,
+    all: Vec<Row>,
+    rest: Vec<Rest>,
+    /// Numbers of the keys behind the first, row after row.
+    more: Vec<u64>,
+    index: Index,
+    totals: Vec<Total>,
+    /// Samples that wait for their rows; their further numbers one after the other.
+    waiting: Vec<Waiting>,
+    numbers: Vec<u64>,
+}
+
+/// Samples whose rows are looked up together: the memory they lie in then comes in one wait, not one after the other.
+const TOGETHER: usize = 64;
+
+/// What of a sample goes into its row.
+#[derive(Debug)]
+struct Waiting {
+    hash: u64,
+    inline: [u64; INLINE],
+    event: u32,
+    ins_lat: u16,
+    retire_lat: u16,
+    first: DataSrc,
+    weight: u64,
+    period: u64,
+    value: f64,
+}
+
+impl Rows {
+    /// For a file with these events and features. Without an estimator each event gets perf's: weight where there is one,
+    /// else the number of samples.
+    pub fn new(
+        keys: Vec<Key>,
+        by: Option<Estimator>,
+        events: &Arc<EventTable>,
+        features: &Features,
+    ) -> Self {
+        let count = events.events().len();
+        let by = (0..count)
+            .map(|event| by.unwrap_or_else(|| Weights::of(events, event).default_estimator()));
+        Self {
+            by: by.collect(),
+            reader: Reader::new(features, count),
+            all: Vec::new(),
+            rest: Vec::new(),
+            more: Vec::new(),
+            index: Index::default(),
+            totals: vec![Total::default(); count],
+            waiting: Vec::with_capacity(TOGETHER),
+            numbers: Vec::with_capacity(TOGETHER * keys.len().saturating_sub(INLINE)),
+            events: Arc::clone(events),
+            keys,
+        }
+    }
+
+    /// Adds a sample to its row.
+    pub fn add(&mut self, sample: &LocalSample<'_>) {
+        let event = sample.event_index;
+        let (Some(by), Some(total)) = (self.by.get(event), self.totals.get_mut(event)) else {
+            return;
+        };
+        let measures = Measures::of(sample);
+        let value = measures.value(*by);
+        total.measures.add(&measures);
+        total.sums.add(value);
+        let event = u32::try_from(event).unwrap_or(u32::MAX);
+        let mut hasher = FxHasher::default();
+        event.hash(&mut hasher);
+        let mut inline = [0; INLINE];
+        let (few, many) = self.keys.split_at(self.keys.len().min(INLINE));
+        for (place, key) in inline.iter_mut().zip(few) {
+            *place = self.reader.read(*key, sample);
+            place.hash(&mut hasher);
+        }
+        for key in many {
+            let number = self.reader.read(*key, sample);
+            number.hash(&mut hasher);
+            self.numbers.push(number);
+        }
+        let weight = sample.weight().unwrap_or_default();
+        self.waiting.push(Waiting {
+            hash: hasher.finish(),
+            inline,
+            event,
+            ins_lat: weight.ins_lat,
+            retire_lat: weight.retire_lat,
+            first: data_src(sample),
+            weight: weight.weight,
+            period: sample.period,
+            value,
+        });
+        if self.waiting.len() >= TOGETHER {
+            self.settle();
+        }
+    }
+
+    /// Adds the samples that still wait; to be called after the last one.
+    ///
+    /// In three passes, each of which looks at memory that nothing before it in the pass decides on: places in the index, then
+    /// the rows found there, then the sums. So the processor waits for many of them at once.
+    pub fn settle(&mut self) {
+        let (waiting, numbers) = (
+            std::mem::take(&mut self.waiting),
+            std::mem::take(&mut self.numbers),
+        );
+        let many = self.keys.len().saturating_sub(INLINE);
+        let mut found = [None; TOGETHER];
+        for (found, sample) in found.iter_mut().zip(&waiting) {
+            *found = self.index.likely(sample.hash);
+        }
+        for (at, (found, sample)) in found.iter_mut().zip(&waiting).enumerate() {
+            let numbers = numbers_at(&numbers, at, many);
+            let is = found.is_some_and(|row| self.is_row(row, sample, numbers));
+            *found = found.filter(|_| is);
+        }
+        for (at, (found, sample)) in found.iter().zip(&waiting).enumerate() {
+            let row = match found {
+                Some(row) => *row,
+                None => self.row(sample, numbers_at(&numbers, at, many)),
+            };
+            self.add_to(row as usize, sample);
+        }
+        (self.waiting, self.numbers) = (waiting, numbers);
+        self.waiting.clear();
+        self.numbers.clear();
+    }
+
+    fn add_to(&mut self, at: usize, sample: &Waiting) {
+        let Some(row) = self.all.get_mut(at) else {
+            return;
+        };
+        row.samples += 1;
+        row.weight = row.weight.saturating_add(sample.weight);
+        row.weightless += u64::from(sample.weight == 0);
+        row.period = row.period.saturating_add(sample.period);
+        row.squares += sample.value * sample.value;
+        if sample.ins_lat | sample.retire_lat != 0
+            && let Some(rest) = self.rest.get_mut(at)
+        {
+            rest.ins_lat += u64::from(sample.ins_lat);
+            rest.retire_lat += u64::from(sample.retire_lat);
+        }
+    }
+
+    fn is_row(&self, at: u32, sample: &Waiting, numbers: &[u64]) -> bool {
+        let at = at as usize;
+        let same = |row: &Row| row.inline == sample.inline && row.event == sample.event;
+        self.all.get(at).is_some_and(same) && numbers_at(&self.more, at, numbers.len()) == numbers
+    }
+
+    /// The row of a sample with these further numbers.
+    fn row(&mut self, sample: &Waiting, numbers: &[u64]) -> u32 {
+        let found = self
+            .index
+            .find(sample.hash, |at| self.is_row(at, sample, numbers));
+        if let Some(at) = found {
+            return at;
+        }
+        let Ok(at) = u32::try_from(self.all.len()) else {
+            return u32::MAX; // no file has so many samples
+        };
+        self.all.push(Row {
+            inline: sample.inline,
+            event: sample.event,
+            samples: 0,
+            weight: 0,
+            weightless: 0,
+            period: 0,
+            squares: 0.0,
+        });
+        self.rest.push(Rest {
+            first: sample.first,
+            ins_lat: 0,
+            retire_lat: 0,
+        });
+        self.more.extend_from_slice(numbers);
+        self.index.insert(sample.hash, at);
+        at
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// Name of an event.
+    pub fn event_name(&self, event: usize) -> &str {
+        self.events.get(event).map_or("", |event| &event.name)
+    }
+
+    /// What an event's weights are.
+    pub fn weights(&self, event: usize) -> Weights {
+        Weights::of(&self.events, event)
+    }
+
+    /// What `overhead` of an event rests on.
+    pub fn estimator(&self, event: usize) -> Estimator {
+        self.by.get(event).copied().unwrap_or(Estimator::Samples)
+    }
+
+    /// Sums of each event that has samples.
+    pub fn totals(&self) -> impl Iterator<Item = (usize, &Measures)> {
+        let totals = self.totals.iter().enumerate();
+        totals
+            .map(|(event, total)| (event, &total.measures))
+            .filter(|(_, total)| total.samples > 0)
+    }
+
+    /// All rows: by event, the largest share first, equal ones by their texts.
+    pub fn ready(&self) -> Vec<Ready<'_>> {
+        let mut order: Vec<(u32, f64, usize)> = Vec::with_capacity(self.all.len());
+        for (at, row) in self.all.iter().enumerate() {
+            let part = self.share(at).map_or(0.0, |(part, _)| part);
+            order.push((row.event, part, at));
+        }
+        order.sort_unstable_by(|one, other| {
+            let by_share = other.1.total_cmp(&one.1);
+            one.0.cmp(&other.0).then(by_share).then(one.2.cmp(&other.2))
+        });
+        let mut ready: Vec<Ready<'_>> = order
+            .iter()
+            .filter_map(|(_, _, at)| self.ready_row(*at))
+            .collect();
+        let part = |row: &Ready<'_>| row.share.map(|(part, _)| part);
+        let equal = |one: &Ready<'_>, other: &Ready<'_>| {
+            one.event == other.event && part(one) == part(other)
+        };
+        for same in ready.chunk_by_mut(equal) {
+            same.sort_by(|one, other| one.keys.cmp(&other.keys));
+        }
+        ready
+    }
+
+    fn measures(&self, at: usize) -> Option<Measures> {
+        let (row, rest) = (self.all.get(at)?, self.rest.get(at)?);
+        Some(Measures {
+            samples: row.samples,
+            weight: row.weight,
+            perf_weight: row.weight.saturating_add(row.weightless),
+            period: row.period,
+            ins_lat: rest.ins_lat,
+            retire_lat: rest.retire_lat,
+        })
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Sums of a row, of what `overhead` rests on.
+    pub(super) fn sums(&self, at: usize) -> Option<Sums> {
+        let row = self.all.get(at)?;
+        Some(Sums {
+            n: row.samples,
+            sum: self.measures(at)?.value(self.estimator(row.event as usize)),
+            squares: row.squares,
+        })
+    }
+
+    /// The same of all rows of an event.
+    pub(super) fn whole(&self, event: usize) -> Option<Sums> {
+        self.totals.get(event).map(|total| total.sums)
+    }
+
+    fn share(&self, at: usize) -> Option<(f64, Option<[f64; 2]>)> {
+        let event = self.all.get(at)?.event as usize;
+        share(self.sums(at)?, self.whole(event)?)
+    }
+
+    pub(super) fn ready_row(&self, at: usize) -> Option<Ready<'_>> {
+        let (row, rest) = (self.all.get(at)?, self.rest.get(at)?);
+        let event = row.event as usize;
+        let more = self.keys.len().saturating_sub(INLINE);
+        let inline = row.inline.iter().take(self.keys.len());
+        let numbers = inline.chain(numbers_at(&self.more, at, more));
+        let name = self.event_name(event);
+        let keys = self.keys.iter().zip(numbers);
+        Some(Ready {
+            event,
+            keys: keys
+                .map(|(key, number)| self.reader.show(*key, *number, rest.first, name))
+                .collect(),
+            measures: self.measures(at)?,
+            share: self.share(at),
+        })
+    }
+}
+
+/// The numbers of the row at `at`, of which each row has `width`.
+fn numbers_at(more: &[u64], at: usize, width: usize) -> &[u64] {
+    more.get(at * width..(at + 1) * width).unwrap_or_default()
+}
