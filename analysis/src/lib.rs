@@ -9,6 +9,7 @@
 //! Samples in perf's order, and a session that was asked for what the question needs (`wanted` of each module).
 #![forbid(unsafe_code)]
 
+pub mod annotate;
 pub mod difference;
 pub mod interval;
 mod names;

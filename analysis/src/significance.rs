@@ -53,6 +53,13 @@ impl Sums {
         (whole.sum > 0.0).then(|| self.sum / whole.sum)
     }
 
+    /// 95 % interval of the share; `None` where it cannot be told. A file is one cluster, so this covers sampling error alone.
+    pub fn interval(&self, whole: &Self) -> Option<[f64; 2]> {
+        let share = self.share(whole)?;
+        let half = Z95 * self.variance(whole)?.sqrt();
+        Some([(share - half).max(0.0), (share + half).min(1.0)])
+    }
+
     /// Variance of the share; `None` where it cannot be told: the whole is nothing or a single sample.
     fn variance(&self, whole: &Self) -> Option<f64> {
         let ratio = self.share(whole)?;

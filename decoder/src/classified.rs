@@ -5,7 +5,9 @@ use crate::locality::{Topology, combine};
 use crate::machine::{Machine, Place};
 use crate::memory::{EventFacts, Memory};
 use crate::symbols::What;
-use memwide_model::{Classified, Context, Cpu, Locality, LocalityBasis, Pmu, Region, has_errata};
+use memwide_model::{
+    Classified, Context, Cpu, LatencyKind, Locality, LocalityBasis, Pmu, Region, has_errata,
+};
 use memwide_perf_abi::SampleView;
 use memwide_perf_abi::file::Features;
 use memwide_proto::v1;
@@ -80,6 +82,11 @@ impl Deriver {
     /// From the header of a file.
     pub(crate) fn of_file(features: &Features) -> Self {
         Self::new(&facts_of(features))
+    }
+
+    /// What the weight of a sampled load measures.
+    pub(crate) fn load_latency(&self) -> LatencyKind {
+        self.cpu.load_latency()
     }
 
     /// What the innermost entry frame of the kernel chain says: the sample's own place, then its callers.

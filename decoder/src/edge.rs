@@ -9,7 +9,7 @@ pub use places::Places;
 
 use crate::identity::{Identity, Kind};
 use crate::local::{ObjectRequest, ObjectSource};
-use crate::symbols::What;
+use crate::symbols::{Object, What};
 use debuginfod::Artifact;
 use memwide_objects::{
     DebugError, DebugInfo, Flags, Limits, LinkSections, ObjectId, Segments, Source, Symbol,
@@ -17,6 +17,7 @@ use memwide_objects::{
 };
 use std::fmt::Write;
 use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Largest file read for its symbols, in bytes.
@@ -42,6 +43,46 @@ impl FileSource {
     /// The mapped file on this machine: with the build id that was recorded, if one was.
     pub fn file(&self, identity: &Identity) -> Result<PathBuf, String> {
         self.places.file(identity)
+    }
+
+    /// Bytes of code from an ELF virtual address on, at most `len`, and the start of the file they are in, which says what
+    /// machine they are for.
+    pub fn code(
+        &self,
+        object: &Object,
+        segments: &Segments,
+        start: u64,
+        len: usize,
+    ) -> Result<(Vec<u8>, Vec<u8>), String> {
+        const HEAD: usize = 64;
+        if object.what == What::Vdso {
+            let image = vdso::image().ok_or("the vdso of this process cannot be read")?;
+            let at = usize::try_from(start).unwrap_or(usize::MAX);
+            let rest = image.get(at..).unwrap_or_default();
+            let head = image.get(..HEAD.min(image.len())).unwrap_or_default();
+            let code = rest.get(..len.min(rest.len())).unwrap_or_default();
+            return Ok((code.to_vec(), head.to_vec()));
+        }
+        if !matches!(object.what, What::File | What::Shared) {
+            return Err(format!("the code of {} is in no file", object.dso()));
+        }
+        let offset = segments.offset_of_vaddr(start);
+        let offset = offset.ok_or_else(|| format!("{} loads no code there", object.dso()))?;
+        let path = self.file(&object.identity)?;
+        let read = |at: u64, len: usize| {
+            let mut file = File::open(&path)?;
+            file.seek(SeekFrom::Start(at))?;
+            let mut bytes = Vec::new();
+            file.take(len as u64).read_to_end(&mut bytes)?;
+            Ok::<_, std::io::Error>(bytes)
+        };
+        let both = read(offset, len).and_then(|code| Ok((code, read(0, HEAD)?)));
+        both.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// A file as debug information names it, below the root that recorded paths lie under.
+    pub fn below_root(&self, path: &Path) -> PathBuf {
+        self.places.below_root(path)
     }
 
     /// The symbols of an ELF file: its own and those of its debug file.

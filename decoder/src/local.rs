@@ -33,6 +33,7 @@ use crate::memory::EventFacts;
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
+use memwide_model::LatencyKind;
 use memwide_objects::{DebugInfo, SymbolTable};
 use memwide_perf_abi::file::{EventTable, Features};
 use memwide_perf_abi::{RawRecord, Record, SampleView, Words, kind, sample as field};
@@ -231,9 +232,14 @@ impl<S: ObjectSource> LocalSession<S> {
         named
     }
 
+    /// What the weight of a sampled load measures on the recorded machine.
+    pub fn load_latency(&self) -> LatencyKind {
+        self.decoder.deriver.load_latency()
+    }
+
     /// Where symbols and debug information come from.
-    pub fn source_mut(&mut self) -> &mut S {
-        &mut self.decoder.source
+    pub fn source(&self) -> &S {
+        &self.decoder.source
     }
 
     /// What was passed over so far.

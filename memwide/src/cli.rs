@@ -2,7 +2,7 @@
 
 mod files;
 
-pub(crate) use files::{C2cArgs, DiffArgs, FlamegraphArgs, SampleArgs, TreeFormat};
+pub(crate) use files::{AnnotateArgs, C2cArgs, DiffArgs, FlamegraphArgs, SampleArgs, TreeFormat};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use memwide_decoder::edge::Places;
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Script(ScriptArgs),
     /// Sum up a perf.data file, or what a server holds, like `perf mem report`
     Report(ReportArgs),
+    /// Show on which instructions and source lines of functions the samples fall, like `perf annotate`
+    Annotate(AnnotateArgs),
     /// Find cache lines that CPUs fight over, and whether they share them falsely, like `perf c2c report`
     C2c(C2cArgs),
     /// Draw the call paths of a perf.data file, by any estimator

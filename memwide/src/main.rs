@@ -1,6 +1,7 @@
 //! The command people type: the whole pipeline on one machine, local analysis of a perf.data file, client of the query
 //! service, and each service alone.
 
+mod annotate;
 mod c2c;
 mod cli;
 mod client;
@@ -37,6 +38,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Import(args) => command::import::run(&args),
         Command::Script(args) => command::script::run(&args),
         Command::Report(args) => command::report::run(&args),
+        Command::Annotate(args) => command::annotate::run(&args),
         Command::C2c(args) => command::c2c::run(&args),
         Command::Flamegraph(args) => command::flamegraph::run(&args),
         Command::Diff(args) => command::diff::run(&args),

@@ -124,8 +124,17 @@ impl Recording {
 
     /// Gives every sample that perf shows, in perf's order, until `each` says stop.
     pub(crate) fn each(
+        self,
+        each: impl FnMut(&LocalSample<'_>) -> ControlFlow<()>,
+    ) -> Result<Leftovers, Failure> {
+        self.each_then(each, |_| {})
+    }
+
+    /// The same; `then` gets what is known after the last one.
+    pub(crate) fn each_then(
         mut self,
         mut each: impl FnMut(&LocalSample<'_>) -> ControlFlow<()>,
+        then: impl FnOnce(&mut LocalSession<FileSource>),
     ) -> Result<Leftovers, Failure> {
         let unfinished = self.file.unfinished();
         let feature_cut = self.file.feature_cut();
@@ -183,6 +192,7 @@ impl Recording {
         left.unfinished = unfinished;
         left.records = count;
         left.skipped = session.skipped();
+        then(&mut session);
         left.path = path;
         match left.cut {
             Some(cut) if count == 0 && left.foreign == 0 && !cut.records_whole() => {

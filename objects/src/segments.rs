@@ -99,6 +99,15 @@ impl Segments {
             .map(|segment| segment.vaddr_at(offset))
     }
 
+    /// Where a byte that the file has lies in it. `None` where no segment loads it from the file.
+    pub fn offset_of_vaddr(&self, vaddr: u64) -> Option<u64> {
+        let mut holding = self.list.iter().filter_map(|segment| {
+            let into = vaddr.checked_sub(segment.vaddr)?;
+            (into < segment.file_size).then(|| segment.offset.saturating_add(into))
+        });
+        holding.next()
+    }
+
     /// What to subtract (wrapping) from an address of a mapping to get the ELF virtual address.
     ///
     /// `map_start` is the mapping's first address and `map_offset` its offset in the file, both in
@@ -165,6 +174,13 @@ mod tests {
             Some(0x4da8)
         );
         assert_eq!(usual().vaddr_of_offset(0x9_0000, CODE), None);
+    }
+
+    #[test]
+    fn an_address_is_found_in_the_file() {
+        assert_eq!(usual().offset_of_vaddr(0x1234), Some(0x1234));
+        assert_eq!(usual().offset_of_vaddr(0x4da8), Some(0x2da8));
+        assert_eq!(usual().offset_of_vaddr(0x5098), None, "zeroed memory");
     }
 
     #[test]

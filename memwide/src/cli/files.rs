@@ -46,6 +46,22 @@ impl RowArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT_FILES)]
+pub(crate) struct AnnotateArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    /// Function to show [default: those with the most samples, five or as many as --limit says]
+    #[arg(value_name = "SYMBOL")]
+    pub(crate) symbol: Option<String>,
+    /// Estimator behind shares: perf_weight, weight, samples, period [default: perf_weight where weights exist, else samples; perf: period]
+    #[arg(long, value_name = "ESTIMATOR")]
+    pub(crate) by: Option<String>,
+    /// All instructions, not only those with samples and their neighbours
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT_FILES)]
 pub(crate) struct C2cArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub(crate) mod annotate;
 mod answer;
 pub(crate) mod c2c;
 pub(crate) mod diff;

@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::output::Document;
 use crate::recording::{Leftovers, Recording};
 use memwide_analysis::report::{Estimator, Filter};
-use memwide_decoder::local::{LocalSample, Wanted};
+use memwide_decoder::edge::FileSource;
+use memwide_decoder::local::{LocalSample, LocalSession, Wanted};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -33,6 +34,22 @@ impl OnFile {
     /// What the file's header says.
     pub(super) fn recording(&self) -> &Recording {
         &self.recording
+    }
+
+    /// Gives every sample that counts; `then` gets what is known after the last one.
+    pub(super) fn each_then(
+        self,
+        mut each: impl FnMut(&LocalSample<'_>),
+        then: impl FnOnce(&mut LocalSession<FileSource>),
+    ) -> Result<Leftovers, Failure> {
+        let filter = self.filter;
+        let taken = |sample: &LocalSample<'_>| {
+            if filter.takes(sample) {
+                each(sample);
+            }
+            ControlFlow::Continue(())
+        };
+        self.recording.each_then(taken, then)
     }
 
     /// Gives every sample that counts.

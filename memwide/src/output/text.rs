@@ -119,7 +119,7 @@ fn is_number(table: &Table, at: usize) -> bool {
         .rows
         .iter()
         .filter_map(|row| row.get(at))
-        .filter(|value| !value.is_null());
+        .filter(|value| !value.is_null() && value.as_str() != Some(""));
     match known.next() {
         Some(first) => first.is_number(),
         None => table

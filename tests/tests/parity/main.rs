@@ -7,6 +7,7 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+mod annotate;
 mod collection;
 mod damaged;
 mod diff;
