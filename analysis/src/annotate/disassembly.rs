@@ -81,7 +81,7 @@ fn x86(code: &Code, bits: u32) -> Vec<Instruction> {
     options.set_small_hex_numbers_in_decimal(false);
     let mut all = Vec::new();
     while decoder.can_decode() {
-        let at = decoder.position();
+        let (at, address) = (decoder.position(), decoder.ip());
         let mut decoded = decoder.decode();
         let mut text = String::new();
         if decoded.is_invalid() {
@@ -90,13 +90,13 @@ fn x86(code: &Code, bits: u32) -> Vec<Instruction> {
             if decoder.set_position(at + STEP).is_err() {
                 break;
             }
-            decoder.set_ip(decoded.ip() + STEP as u64);
+            decoder.set_ip(address.wrapping_add(STEP as u64));
             decoded.set_len(STEP);
         } else {
             formatter.format(&decoded, &mut text);
         }
         all.push(Instruction {
-            address: decoded.ip(),
+            address,
             len: decoded.len() as u64,
             text,
         });
