@@ -7,7 +7,8 @@ use memwide_decoder::Mode;
 use memwide_decoder::edge::{FileSource, Places};
 use memwide_decoder::local::{LocalSample, LocalSession, Skipped, Wanted};
 use memwide_perf_abi::file::{
-    Cut, CutPart, EventTable, Features, SpeCounts, TracingData, UserRecord,
+    Cut, CutPart, DeferredCounts, EventTable, Features, PARTS_MAX, SpeCounts, TracingData,
+    UserRecord, part_number,
 };
 use memwide_perf_abi::{FileError, PerfFile, RawRecord, Record, kind};
 use std::collections::BTreeMap;
@@ -16,6 +17,11 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The file with the header in a directory that `perf record --threads` or `--kcore` wrote.
+const DIRECTORY_MAIN: &str = "data";
+/// Entries of a directory looked at: twice what a recording may have.
+const DIRECTORY_ENTRIES_MAX: usize = 2 * PARTS_MAX;
 
 /// Why a file gave nothing, or not all.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +37,7 @@ pub(crate) enum InputError {
         #[source]
         source: io::Error,
     },
-    /// A directory, device or pipe.
+    /// A directory without a recording, a device or a pipe.
     #[error("{} is a {what}, not a perf.data file; name a file with -i", path.display())]
     NotAFile { path: PathBuf, what: &'static str },
     /// Its header cannot be read.
@@ -95,7 +101,10 @@ impl Recording {
             .map(|file| Self {
                 path: path.to_owned(),
                 file,
-                places: symbols.places(),
+                places: Places {
+                    kallsyms: symbols.kallsyms.clone().or_else(|| own_kallsyms(path)),
+                    ..symbols.places()
+                },
                 wanted: Wanted::ALL,
             })
             .map_err(Failure::bad_input)
@@ -189,6 +198,7 @@ impl Recording {
         left.early_flushes = records.early_flushes();
         left.foreign = records.skipped();
         left.spe = records.spe();
+        left.deferred = records.deferred();
         left.unfinished = unfinished;
         left.records = count;
         left.skipped = session.skipped();
@@ -211,14 +221,21 @@ fn open(path: &Path) -> Result<PerfFile<File>, InputError> {
     };
     // Asked before opening: opening a pipe waits for a writer.
     let meta = std::fs::metadata(path).map_err(cannot_open)?;
-    if let Some(what) = other_than_file(meta.file_type()) {
+    let main = path.join(DIRECTORY_MAIN);
+    let is_recording = meta.is_dir() && main.is_file();
+    if let Some(what) = other_than_file(meta.file_type()).filter(|_| !is_recording) {
         return Err(InputError::NotAFile {
             path: path.to_owned(),
             what,
         });
     }
-    let file = File::open(path).map_err(cannot_open)?;
-    let file = PerfFile::open(file).map_err(|source| InputError::Unreadable {
+    let (main, parts) = if is_recording {
+        (main, parts(path).map_err(cannot_open)?)
+    } else {
+        (path.to_owned(), Vec::new())
+    };
+    let file = File::open(main).map_err(cannot_open)?;
+    let file = PerfFile::open_parts(file, parts).map_err(|source| InputError::Unreadable {
         path: path.to_owned(),
         source,
     })?;
@@ -227,6 +244,26 @@ fn open(path: &Path) -> Result<PerfFile<File>, InputError> {
         return Err(InputError::BarePipe { path });
     }
     Ok(file)
+}
+
+/// The copy that `perf record --kcore` made of the symbols of the kernel that ran.
+fn own_kallsyms(path: &Path) -> Option<PathBuf> {
+    let copy = path.join("kcore_dir/kallsyms");
+    copy.is_file().then_some(copy)
+}
+
+/// The files `data.N` of a directory, by number.
+fn parts(folder: &Path) -> io::Result<Vec<File>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)?.take(DIRECTORY_ENTRIES_MAX) {
+        let entry = entry?;
+        if let Some(number) = entry.file_name().to_str().and_then(part_number)
+            && entry.file_type()?.is_file()
+        {
+            found.insert(number, entry.path());
+        }
+    }
+    found.into_values().map(File::open).collect()
 }
 
 fn other_than_file(kind: std::fs::FileType) -> Option<&'static str> {
@@ -266,6 +303,8 @@ pub(crate) struct Leftovers {
     pub(crate) aux_bytes: u64,
     /// What was made of them, if they are SPE's.
     spe: Option<SpeCounts>,
+    /// What became of samples whose user frames came later.
+    deferred: DeferredCounts,
     /// Records of types this version has no name for.
     unknown: BTreeMap<u32, u64>,
     /// Records of simpleperf's own.
@@ -348,6 +387,10 @@ impl Leftovers {
             (
                 self.foreign,
                 "records of simpleperf's own: passed over, only simpleperf knows them",
+            ),
+            (
+                self.deferred.alone,
+                "samples lack their user frames, which were to come later and did not: shown without",
             ),
             (
                 self.early_flushes,

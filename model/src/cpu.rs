@@ -35,11 +35,11 @@ pub enum Cpu {
 }
 
 /// Models of Intel's family 6 whose weight is the cache's latency, the instruction's standing beside it: Alder Lake,
-/// Raptor Lake, Meteor Lake, Arrow Lake, Lunar Lake, Panther Lake, Wildcat Lake, Sapphire Rapids, Emerald Rapids, Granite Rapids, Alder
+/// Raptor Lake, Bartlett Lake, Meteor Lake, Arrow Lake, Lunar Lake, Panther Lake, Wildcat Lake, Sapphire Rapids, Emerald Rapids, Granite Rapids, Alder
 /// Lake-N, Sierra Forest, Grand Ridge, Clearwater Forest (`PMU_FL_INSTR_LATENCY` in `arch/x86/events/intel/core.c`).
-const CACHE_LATENCY_MODELS: [u32; 21] = [
+const CACHE_LATENCY_MODELS: [u32; 22] = [
     0x8f, 0x97, 0x9a, 0xaa, 0xac, 0xad, 0xae, 0xaf, 0xb5, 0xb6, 0xb7, 0xba, 0xbd, 0xbe, 0xbf, 0xc5,
-    0xc6, 0xcc, 0xcf, 0xd5, 0xdd,
+    0xc6, 0xcc, 0xcf, 0xd5, 0xd7, 0xdd,
 ];
 
 impl Cpu {

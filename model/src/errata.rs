@@ -1,4 +1,10 @@
-//! Published errata that make a sampled access doubtful. What the kernel works around is not listed.
+//! Published errata that make a sampled access doubtful. What every kernel works around is not listed.
+//!
+//! The list rests on the field `Errata` of perf's event lists (`tools/perf/pmu-events/arch/x86`, events 0xcd, 0xd0 to 0xd3
+//! of Haswell and Broadwell); for BJ122 (Sandy Bridge) and BV98 (Ivy Bridge), which those lists do not name, on the kernel:
+//! its message "PMU erratum BJ122, BV98, HSD29 worked around" and the events it then counts on one thread at a time
+//! (`INTEL_EXCLEVT_CONSTRAINT` in `arch/x86/events/intel/core.c`: 0xd0 to 0xd3 of Sandy Bridge, Ivy Bridge and Haswell, not
+//! of Broadwell). The vendor's specification updates themselves were not read.
 
 use crate::Cpu;
 use crate::data_src::{DataSrc, lvl_num, op, snoop};
@@ -39,7 +45,7 @@ const LIST: [Erratum; 5] = [
         word: |_| true,
     },
     Erratum {
-        id: "BDM100, BDE70, HSD25, HSM26",
+        id: "BDM100, BDE70, HSD74, HSD25, HSM30",
         what: "loads that miss the third level are undercounted",
         cpu: |cpu| is_intel(cpu, &[61, 71, 79, 86, 60, 63, 69, 70]),
         events: &[0xd3],

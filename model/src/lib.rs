@@ -17,6 +17,10 @@ mod moments;
 pub mod perf_text;
 mod pmu;
 
+/// Revision of the taxonomy: raised whenever [`classify`] answers differently than before for any word, so that rows of
+/// older decoders can be told from new ones and classified again.
+pub const TAXONOMY: u16 = 1;
+
 pub use access::{
     Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Region,
     Snoop, Suspect, Tier, Tlb,

@@ -11,8 +11,8 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use memwide_model::{
-    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Region, Snoop,
-    Tier, Tlb,
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Region,
+    Snoop, Suspect, Tier, Tlb,
 };
 use memwide_store::engine::{Child, ChildOptions, EngineOptions};
 use memwide_store::native::{Constant, append_constants, walk};
@@ -83,6 +83,9 @@ fn block(rows: u64, state: &mut u64, now: u32) -> Vec<u8> {
             page_locality: Locality::ALL[usize::try_from(1 + pick(7, 2)).unwrap()],
             locality: Locality::ALL[usize::try_from(1 + pick(52, 2)).unwrap()],
             locality_basis: LocalityBasis::Hw,
+            mem_region: MemRegion::Unknown,
+            suspect: Suspect::None,
+            decoder_version: "0.1.0+taxonomy.1",
         });
     }
     let block = samples.finish().swap_remove(0);

@@ -1,7 +1,8 @@
 //! An access block as it came, checked once: after that every row can be read.
 
 use memwide_model::{
-    Blocked, Context, Level, Locality, LocalityBasis, Op, Outcome, Region, Snoop, Tlb,
+    Blocked, Context, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Region, Snoop,
+    Suspect, Tlb,
 };
 use memwide_proto::v1::AccessBlock;
 
@@ -81,11 +82,12 @@ pub(crate) fn check(block: &AccessBlock) -> Result<usize, Malformed> {
         required: time_wall_ns comm event;
         optional: cpu pid tid ip function_id location_id stack_id addr phys_addr data_id data_src period weight ins_lat
             retire_lat page_shift op level outcome snoop tlb locked blocked hw_locality page_locality locality
-            locality_basis region context workload page_node
+            locality_basis region context workload page_node suspect mem_region
     );
     codes!(block,
         op: Op, level: Level, outcome: Outcome, snoop: Snoop, tlb: Tlb, blocked: Blocked, hw_locality: Locality,
         page_locality: Locality, locality: Locality, locality_basis: LocalityBasis, region: Region, context: Context,
+        suspect: Suspect, mem_region: MemRegion,
     );
     points_within(
         "comm",

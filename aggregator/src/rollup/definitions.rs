@@ -223,6 +223,7 @@ impl Definitions {
                 .unwrap_or(LatencyKind::Unknown),
             population: short(&def.population),
             cpu_model: short(&def.cpu_model),
+            cpuid: short(&def.cpuid),
             attr: &attr,
             last_seen: seconds,
         });

@@ -12,8 +12,8 @@ mod sums;
 use std::collections::BTreeMap;
 
 use memwide_model::{
-    Blocked, Context, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region, Snoop, Source,
-    Tlb,
+    Blocked, Context, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Reason, Region,
+    Snoop, Source, Suspect, Tlb,
 };
 use memwide_proto::v1;
 use memwide_store::rows::{Ledger1m, LedgerRow, NativeBlock, SampleRow, Samples, TierOrNone};
@@ -26,7 +26,7 @@ pub(crate) use memory::{Event, Memory};
 use sums::{Fleet, Mix, Names};
 
 /// Bytes of a row of `samples` before compression, about; names are in dictionaries.
-const SAMPLE_BYTES: usize = 172;
+const SAMPLE_BYTES: usize = 178;
 
 /// Bytes of a row of `ledger_1m` before compression, about.
 const LEDGER_BYTES: usize = 96;
@@ -157,6 +157,7 @@ impl Rollup {
         counts: &mut BTreeMap<(u64, Reason), u64>,
     ) -> u64 {
         let host = short(&batch.host);
+        let decoder_version = short(&batch.decoder_version);
         let source_id = source.id().0;
         let host_id = definitions::host_id(source);
         let host_name = self.names.index(host);
@@ -242,6 +243,10 @@ impl Rollup {
                     .unwrap_or(Locality::Unknown),
                 locality_basis: LocalityBasis::from_code(at(&block.locality_basis, row))
                     .unwrap_or(LocalityBasis::None),
+                mem_region: MemRegion::from_code(at(&block.mem_region, row))
+                    .unwrap_or(MemRegion::Unknown),
+                suspect: Suspect::from_code(at(&block.suspect, row)).unwrap_or(Suspect::None),
+                decoder_version,
             };
             self.samples.room(day, SAMPLE_BYTES).push(&sample);
             self.mix.add(seconds, host_name, known.name, &sample);

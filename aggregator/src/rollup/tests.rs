@@ -241,7 +241,7 @@ fn what_was_stored_is_counted_here_whatever_the_decoder_says() {
 #[test]
 fn columns_that_do_not_fit_together_are_counted_as_undecodable() {
     type Break = fn(&mut v1::AccessBlock);
-    let cases: [(Break, &str); 5] = [
+    let cases: [(Break, &str); 6] = [
         (
             |block| block.period.truncate(1),
             "column period has 1 entries, the block 3",
@@ -262,6 +262,10 @@ fn columns_that_do_not_fit_together_are_counted_as_undecodable() {
             |block| block.level = vec![1, 99, 1],
             "column level has code 99, which is not known here: update the aggregator first",
         ),
+        (
+            |block| block.suspect = vec![0, 0, 200],
+            "column suspect has code 200, which is not known here: update the aggregator first",
+        ),
     ];
     for (change, expected) in cases {
         let mut one = batch(1, &[CLOSED_S; 3]);
@@ -277,6 +281,30 @@ fn columns_that_do_not_fit_together_are_counted_as_undecodable() {
             [(Reason::Batches, 1), (Reason::Undecodable, 3)]
         );
     }
+}
+
+#[test]
+fn doubts_regions_and_the_decoders_version_stand_in_the_rows() {
+    let mut one = batch(1, &[CLOSED_S; 2]);
+    let block = one.accesses.as_mut().unwrap();
+    block.suspect = vec![Suspect::Erratum.code(), Suspect::None.code()];
+    block.mem_region = vec![MemRegion::Mmio.code(), MemRegion::Mem1.code()];
+    one.decoder_version = "0.1.0+taxonomy.1".to_owned();
+    // A decoder that knows none of these columns.
+    let old = batch(2, &[CLOSED_S]);
+    let blocks = blocks(&mut Memory::default(), &[one, old], Treatment::Store);
+    let block = blocks.iter().find(|one| one.table == "samples").unwrap();
+    let view = walk(&block.bytes).unwrap();
+    let codes = |name: &str| {
+        let mut columns = view.columns.iter();
+        columns.find(|one| one.name == name).unwrap().data.to_vec()
+    };
+    assert_eq!(codes("suspect"), [5, 0, 0]);
+    assert_eq!(codes("mem_region"), [7, 9, 0]);
+    let version = codes("decoder_version");
+    let text = b"0.1.0+taxonomy.1";
+    let found = version.windows(text.len()).filter(|at| at == text).count();
+    assert_eq!(found, 1, "once in the dictionary");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use memwide_model::{
-    BootId, Context, HostId, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason,
-    Region, Snoop, Source, Tier, Tlb,
+    BootId, Context, HostId, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome,
+    Reason, Region, Snoop, Source, Suspect, Tier, Tlb,
 };
 use memwide_proto::{SCHEMA_VERSION, v1};
 use tokio::sync::mpsc;
@@ -146,6 +146,8 @@ impl Feed {
             context: code(Context::User.code()),
             workload: vec![0; rows],
             page_node: code(255),
+            suspect: pick(17, &[Suspect::None.code(), Suspect::Saturated.code()]),
+            mem_region: pick(18, &[MemRegion::Unknown.code(), MemRegion::Mmio.code()]),
             strings: ["main", "worker", "io"].map(str::to_owned).to_vec(),
             events: vec![11, 12],
             workloads: vec![7],
@@ -171,6 +173,7 @@ impl Feed {
                 ..v1::HostFacts::default()
             }),
             readings: None,
+            decoder_version: "0.1.0+taxonomy.1".to_owned(),
         }
     }
 }

@@ -85,6 +85,9 @@ fn row_like(row: u64) -> SampleRow<'static> {
         page_locality: model::Locality::Unknown,
         locality: model::Locality::Remote,
         locality_basis: model::LocalityBasis::Hw,
+        mem_region: model::MemRegion::Unknown,
+        suspect: model::Suspect::None,
+        decoder_version: "0.1.0+taxonomy.1",
     }
 }
 

@@ -13,7 +13,6 @@ pub(crate) use capability::explain;
 pub(crate) use ladder::open_with_less;
 pub use open::OpenError;
 pub(crate) use open::{EventSet, OpenEvent, probe, raise_file_limit};
-pub(crate) use pmu::intel_load_latency;
 #[cfg(test)]
 pub(crate) use rings::side_band_layout;
 pub(crate) use rings::{DUMMY, side_band_attr};

@@ -1,6 +1,6 @@
 //! Events of PMUs by the terms sysfs explains: Intel's `mem-loads` and `mem-stores`, AMD's `ibs_op`.
 
-use memwide_model::{LatencyKind, Tier};
+use memwide_model::{Cpu, LatencyKind, Tier};
 use memwide_perf_abi::{Attr, AttrFlags, sample};
 
 use super::machine::{Machine, Pmu, place};
@@ -13,12 +13,6 @@ const IBS_PERIOD: u64 = 16 * 16_411;
 /// Fields of a precise access. No callchain, cgroup or page size: any of them makes each PEBS record an interrupt.
 const PRECISE: u64 =
     BASE | sample::ADDR | sample::DATA_SRC | sample::WEIGHT_STRUCT | sample::PHYS_ADDR;
-
-/// Models (family 6) whose load latency is that of the cache, with instruction latency beside it: Alder Lake and
-/// Sapphire Rapids on.
-const CACHE_LATENCY_MODELS: &[u32] = &[
-    0x8f, 0x97, 0x9a, 0xaa, 0xac, 0xad, 0xae, 0xb5, 0xb7, 0xba, 0xbd, 0xbf, 0xc5, 0xc6, 0xcc, 0xcf,
-];
 
 /// `PMU/TERMS/MODIFIERS`; `rest` is what follows the first slash.
 pub(super) fn event(
@@ -73,12 +67,12 @@ pub(super) fn event(
             spec.tier = Tier::Event;
             spec.attr.sample_type = BASE;
         } else if wants("mem-loads") {
-            spec.latency_kind = load_latency_kind(&pmu, machine);
+            spec.latency_kind = cpu(machine).load_latency();
             spec.threshold_cycles = builder.value_of("ldlat");
             spec.leader = aux_leader(&pmu)?;
         } else if wants("mem-stores") {
             "retired stores".clone_into(&mut spec.population);
-            spec.latency_kind = LatencyKind::Unknown;
+            spec.latency_kind = cpu(machine).store_latency();
         }
     }
     [
@@ -194,31 +188,16 @@ fn aux_leader(pmu: &Pmu) -> Result<Option<Attr>, Absent> {
     Ok(Some(attr))
 }
 
-fn load_latency_kind(pmu: &Pmu, machine: &Machine) -> LatencyKind {
+/// What `/proc/cpuinfo` says of the CPU, as perf's header would.
+fn cpu(machine: &Machine) -> Cpu {
     let cpuinfo = machine.proc_text("cpuinfo").unwrap_or_default();
-    let field = |name: &str| -> Option<u32> {
-        let line = cpuinfo.lines().find(|line| {
-            line.split_once(':')
-                .is_some_and(|(key, _)| key.trim() == name)
-        })?;
-        line.split_once(':')?.1.trim().parse().ok()
+    let field = |name: &str| {
+        let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        let mut named = lines.filter(|(key, _)| key.trim() == name);
+        named.next().map_or("", |(_, value)| value.trim())
     };
-    if pmu.event_terms("mem-loads-aux").is_some() {
-        return LatencyKind::Cache;
-    }
-    match (field("cpu family"), field("model")) {
-        (Some(6), Some(model)) => intel_load_latency(model),
-        _ => LatencyKind::Use,
-    }
-}
-
-/// What the weight of a load means on an Intel CPU of family 6.
-pub(crate) fn intel_load_latency(model: u32) -> LatencyKind {
-    if CACHE_LATENCY_MODELS.contains(&model) {
-        LatencyKind::Cache
-    } else {
-        LatencyKind::Use
-    }
+    let parts = [field("vendor_id"), field("cpu family"), field("model")];
+    Cpu::parse(&parts.join(","), std::env::consts::ARCH)
 }
 
 #[cfg(test)]
@@ -275,7 +254,10 @@ mod tests {
         assert_eq!((spec.population.as_str(), spec.leader), ("", None));
         let stores = event("n", "cpu", "mem-stores/P", &machine).unwrap();
         assert_eq!(stores.attr.config, 0x82d0);
-        assert_eq!(stores.population, "retired stores");
+        assert_eq!(
+            (stores.population.as_str(), stores.latency_kind),
+            ("retired stores", LatencyKind::None)
+        );
     }
 
     #[test]
@@ -288,10 +270,13 @@ mod tests {
             4,
             &[("events/mem-loads-aux", "event=0x03,umask=0x82\n")],
         );
-        let machine = machine(folder.path(), "vendor_id : GenuineIntel\n");
+        let cpuinfo = "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 143\nmodel name : Xeon\n";
+        let machine = machine(folder.path(), cpuinfo);
         let spec = event("n", "cpu", "mem-loads,ldlat=30/P", &machine).unwrap();
         assert_eq!(spec.leader.unwrap().config, 0x8203);
         assert_eq!(spec.latency_kind, LatencyKind::Cache);
+        let stores = event("n", "cpu", "mem-stores/P", &machine).unwrap();
+        assert_eq!(stores.latency_kind, LatencyKind::Cache);
     }
 
     #[test]

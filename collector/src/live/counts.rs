@@ -106,6 +106,7 @@ impl Totals {
             throttled_ns: tally.throttled_ns + (self.idle_ns - self.told_idle_ns),
             period: event.period,
             residue: residue - self.told_residue,
+            ..EventCount::default()
         };
         (self.told_lost, self.told_idle_ns) = (self.lost, self.idle_ns);
         self.told_residue = residue;

@@ -25,6 +25,7 @@ pub(super) struct Outline {
     pub(super) events: Vec<ImportedEvent>,
     pub(super) batches: u64,
     pub(super) skipped_samples: u64,
+    pub(super) broken: u64,
     pub(super) lost: u64,
     pub(super) wall_ns: (u64, u64),
     pub(super) cut: Option<Cut>,
@@ -39,6 +40,8 @@ struct Piece {
     number: u64,
     collected: Collected,
     lost: Vec<u64>,
+    /// Samples that cannot be read, by event; the last place is for those of no event.
+    unreadable: Vec<u64>,
     /// Newest time up to its end.
     newest: u64,
 }
@@ -93,6 +96,7 @@ pub(super) fn outline(path: &Path, options: &ImportOptions) -> Result<Outline, I
         events: imported,
         batches,
         skipped_samples: walked.skipped_samples,
+        broken: walked.broken,
         lost,
         wall_ns: (wall(&anchor, first), wall(&anchor, last)),
         cut: walked.cut.or(file.feature_cut()),
@@ -109,6 +113,9 @@ fn wall(anchor: &ClockAnchor, perf_ns: u64) -> u64 {
 }
 
 fn modified(path: &Path) -> Result<u64, ImportError> {
+    // Of a directory the time of its header's file counts: a directory changes when files come and go.
+    let files = super::files_of(path).map_err(ImportError::unreadable(path))?;
+    let path = files.first().map_or(path, std::path::PathBuf::as_path);
     let modified = std::fs::metadata(path)
         .and_then(|meta| meta.modified())
         .map_err(ImportError::unreadable(path))?;
@@ -157,15 +164,19 @@ fn batch(
     facts: &HostFacts,
 ) -> std::io::Result<Batch> {
     let collected = &piece.collected;
-    let counts = (0_u32..).zip(collected.tallies.iter().zip(&piece.lost));
-    let counts = counts
-        .filter(|(_, (tally, lost))| tally.produced > 0 || **lost > 0)
-        .map(|(event, (tally, lost))| EventCount {
+    let counted = collected.tallies.iter().zip(&piece.lost);
+    let counted = counted.map(|(tally, lost)| (tally.produced, *lost));
+    let ordinals = (0_u32..).take(collected.tallies.len()).chain([u32::MAX]);
+    let counts = ordinals
+        .zip(counted.chain([(0, 0)]).zip(&piece.unreadable))
+        .map(|(event, ((produced, lost), unreadable))| EventCount {
             event,
-            produced: tally.produced,
-            lost: *lost,
+            produced: produced + unreadable,
+            lost,
+            undecodable: *unreadable,
             ..EventCount::default()
-        });
+        })
+        .filter(|count| count.produced > 0 || count.lost > 0);
     let first = piece.number == 1;
     Ok(Batch {
         number: piece.number,
@@ -184,6 +195,8 @@ fn batch(
 struct Walked {
     times: Option<(u64, u64)>,
     skipped_samples: u64,
+    /// Operations in hardware trace that cannot be read.
+    broken: u64,
     made_up: bool,
     cut: Option<Cut>,
     records: u64,
@@ -209,6 +222,7 @@ fn walk(
         number: 1,
         collected: Collected::new(count),
         lost: vec![0; count],
+        unreadable: vec![0; count + 1],
         newest: 0,
     };
     let mut record_out = Vec::new();
@@ -222,6 +236,9 @@ fn walk(
             let tally = event.and_then(|event| piece.collected.tallies.get_mut(event));
             let Some(tally) = tally else {
                 walked.skipped_samples += 1;
+                if let Some(sum) = piece.unreadable.last_mut() {
+                    *sum += 1;
+                }
                 continue;
             };
             tally.produced += 1;
@@ -261,6 +278,14 @@ fn walk(
             piece.number += 1;
             piece.collected.clear();
             piece.lost.fill(0);
+            piece.unreadable.fill(0);
+        }
+    }
+    // What a file's hardware trace lacks is known at its end only. The event made of it is the last.
+    if let Some(spe) = records.spe().filter(|_| count > 0) {
+        walked.broken = spe.broken;
+        if let Some(sum) = piece.unreadable.get_mut(count - 1) {
+            *sum += spe.broken;
         }
     }
     walked.cut = records.cut();
@@ -274,7 +299,8 @@ fn walk(
             records: walked.records,
         });
     }
-    if piece.collected.len() > 0 || piece.number == 1 {
+    let unreadable = piece.unreadable.iter().any(|count| *count > 0);
+    if piece.collected.len() > 0 || unreadable || piece.number == 1 {
         let _ = each(&piece);
     }
     Ok(walked)

@@ -2,12 +2,10 @@
 
 use std::fmt::Write;
 
-use memwide_model::{LatencyKind, Tier};
+use memwide_model::{Cpu, LatencyKind, Tier};
 use memwide_perf_abi::file::{Event, Features, TracingData};
 use memwide_perf_abi::{ATTR_SIZE_KNOWN, Attr, Order, attr_kind, sample};
 use memwide_proto::v1::EventDesc;
-
-use crate::events::intel_load_latency;
 
 /// Descriptions in the file's order; `attrs` are those of the records as they are sent.
 pub(super) fn describe(
@@ -17,7 +15,10 @@ pub(super) fn describe(
     tracing: Option<&TracingData>,
 ) -> Vec<EventDesc> {
     let pmus = features.pmu_mappings().unwrap_or_default();
-    let cpuid = features.cpuid().unwrap_or_default();
+    let cpu = Cpu::parse(
+        &features.cpuid().unwrap_or_default(),
+        &features.arch().unwrap_or_default(),
+    );
     let numbered = (0_u32..).zip(events.iter().zip(attrs));
     numbered
         .map(|(ordinal, (event, attr))| {
@@ -27,7 +28,7 @@ pub(super) fn describe(
             EventDesc {
                 ordinal,
                 population: population(&event.name, attr, &pmu),
-                latency_kind: u32::from(latency(attr, &pmu, &cpuid).code()),
+                latency_kind: u32::from(latency(&event.name, attr, &pmu, cpu).code()),
                 threshold_cycles: threshold(&event.name),
                 name: event.name.clone(),
                 pmu,
@@ -87,25 +88,26 @@ fn population(name: &str, attr: &Attr, pmu: &str) -> String {
     }
 }
 
-fn latency(attr: &Attr, pmu: &str, cpuid: &str) -> LatencyKind {
+/// What weights measure: the CPU says it, for what an event of it samples.
+fn latency(name: &str, attr: &Attr, pmu: &str, cpu: Cpu) -> LatencyKind {
     let weighs = attr.sample_type & (sample::WEIGHT | sample::WEIGHT_STRUCT) != 0;
-    if !weighs || is_software(attr) {
-        LatencyKind::None
-    } else if pmu.starts_with("ibs") {
+    if pmu.starts_with("ibs_op") {
+        // Also where the kernel wrote no weight: it is in the registers.
         LatencyKind::IbsMiss
+    } else if !weighs || is_software(attr) {
+        LatencyKind::None
     } else if pmu.starts_with("arm_spe") {
         LatencyKind::SpeTotal
+    } else if name.contains("mem-stores") || STORES.contains(&(attr.config & 0xffff)) {
+        cpu.store_latency()
     } else {
-        // vendor,family,model,stepping
-        let fields: Vec<&str> = cpuid.split(',').collect();
-        match fields.as_slice() {
-            ["GenuineIntel", "6", model, ..] => model
-                .parse()
-                .map_or(LatencyKind::Unknown, intel_load_latency),
-            _ => LatencyKind::Unknown,
-        }
+        cpu.load_latency()
     }
 }
+
+/// Event and umask of Intel's sampled stores: `MEM_TRANS_RETIRED.PRECISE_STORE` (later `STORE_SAMPLE`),
+/// `MEM_UOPS_RETIRED.ALL_STORES` (later `MEM_INST_RETIRED.ALL_STORES`).
+const STORES: [u64; 2] = [0x02cd, 0x82d0];
 
 /// `ldlat=N` in the name, in cycles; 0: none.
 fn threshold(name: &str) -> u32 {

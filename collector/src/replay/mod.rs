@@ -14,13 +14,14 @@ mod records;
 mod store;
 mod symbols;
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memwide_model::{BootId, ContentHash, HostId, Source};
-use memwide_perf_abi::file::PerfFile;
+use memwide_perf_abi::file::{PARTS_MAX, PerfFile, part_number};
 use memwide_service::CancellationToken;
 use tokio::sync::watch;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -36,7 +37,10 @@ use symbols::FileSymbols;
 /// Bytes hashed at once.
 const HASH_BYTES: usize = 1 << 20;
 
-/// A file ready to be sent.
+/// Entries of a directory looked at: twice what a recording may have.
+const DIRECTORY_ENTRIES_MAX: usize = 2 * PARTS_MAX;
+
+/// A file, or a directory that `perf record` wrote, ready to be sent.
 #[derive(Debug)]
 pub struct Import {
     path: PathBuf,
@@ -95,6 +99,7 @@ impl Import {
             batches: self.outline.batches,
             batches_known: 0,
             skipped_samples: self.outline.skipped_samples,
+            broken: self.outline.broken,
             lost: self.outline.lost,
             wall_ns: self.outline.wall_ns,
             cut: self.outline.cut,
@@ -164,24 +169,59 @@ impl Import {
 }
 
 fn open(path: &Path) -> Result<PerfFile<BufReader<File>>, ImportError> {
-    let file = File::open(path).map_err(ImportError::unreadable(path))?;
-    PerfFile::open(BufReader::new(file)).map_err(ImportError::malformed(path))
+    let mut files = Vec::new();
+    for path in files_of(path).map_err(ImportError::unreadable(path))? {
+        let file = File::open(&path).map_err(ImportError::unreadable(&path))?;
+        files.push(BufReader::new(file));
+    }
+    let main = files.remove(0);
+    PerfFile::open_parts(main, files).map_err(ImportError::malformed(path))
+}
+
+/// The file itself; of a directory that `perf record` wrote `data` and `data.N`, by number. Never empty.
+fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut parts = BTreeMap::new();
+    for entry in std::fs::read_dir(path)?.take(DIRECTORY_ENTRIES_MAX) {
+        let entry = entry?;
+        if let Some(number) = entry.file_name().to_str().and_then(part_number)
+            && entry.file_type()?.is_file()
+        {
+            parts.insert(number, entry.path());
+        }
+    }
+    let mut files = vec![path.join("data")];
+    files.extend(parts.into_values());
+    Ok(files)
 }
 
 /// Of the whole content.
 fn hash(path: &Path) -> Result<[u8; 16], ImportError> {
-    let mut file = File::open(path).map_err(ImportError::unreadable(path))?;
     let mut hash = Xxh3::new();
     let mut chunk = vec![0; HASH_BYTES];
-    loop {
-        let len = file
-            .read(&mut chunk)
-            .map_err(ImportError::unreadable(path))?;
-        if len == 0 {
-            return Ok(hash.digest128().to_be_bytes());
+    let files = files_of(path).map_err(ImportError::unreadable(path))?;
+    let are_several = files.len() > 1;
+    for path in files {
+        let mut file = File::open(&path).map_err(ImportError::unreadable(&path))?;
+        let mut size = 0;
+        loop {
+            let len = file
+                .read(&mut chunk)
+                .map_err(ImportError::unreadable(&path))?;
+            if len == 0 {
+                break;
+            }
+            size += len as u64;
+            hash.update(chunk.get(..len).unwrap_or_default());
         }
-        hash.update(chunk.get(..len).unwrap_or_default());
+        if are_several {
+            // Where one ends and the next begins counts, too.
+            hash.update(&size.to_le_bytes());
+        }
     }
+    Ok(hash.digest128().to_be_bytes())
 }
 
 #[cfg(test)]

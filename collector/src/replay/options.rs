@@ -45,8 +45,10 @@ pub struct ImportSummary {
     pub batches: u64,
     /// Of these, how many the pipeline had before.
     pub batches_known: u64,
-    /// Samples that belong to no event of the file; they are not sent.
+    /// Samples that belong to no event of the file: they are sent as a count, undecodable.
     pub skipped_samples: u64,
+    /// Operations in hardware trace that cannot be read, at least; sent as a count, undecodable.
+    pub broken: u64,
     /// Samples the recorder lost, as the file says.
     pub lost: u64,
     /// Wall time of the first and last record, nanoseconds since 1970.

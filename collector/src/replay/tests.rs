@@ -320,3 +320,133 @@ fn bad_input_is_named_and_is_the_inputs_fault() {
     let cut = kept.cut.unwrap();
     assert!(cut.at < u64::try_from(whole.len() / 2).unwrap() && !kept.unfinished);
 }
+
+/// A load, as SPE writes it: PC, operation, events, latency, address, end.
+fn spe_load(pc: u64) -> Vec<u8> {
+    let mut bytes = vec![0xb0];
+    bytes.extend_from_slice(&pc.to_le_bytes());
+    bytes.extend_from_slice(&[0x49, 0, 0x52, 0x16, 0, 0x98, 7, 0, 0xb2]);
+    bytes.extend_from_slice(&0x1000_u64.to_le_bytes());
+    bytes.extend_from_slice(&[0x01, 0, 0]);
+    bytes
+}
+
+fn words(kind: u32, words: &[u64]) -> Vec<u8> {
+    let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut out = Vec::new();
+    encode::raw(&mut out, kind, 0, &body).unwrap();
+    out
+}
+
+#[test]
+fn what_cannot_be_read_is_sent_as_a_count() {
+    const PMU: u32 = 12;
+    let spe = Attr {
+        kind: PMU,
+        ..attr(FULL, true)
+    };
+    let layout = SampleLayout::new(&spe).unwrap();
+    let spec = |name: &str, id| EventSpec {
+        attr: spe.clone(),
+        name: name.to_owned(),
+        ids: vec![id],
+    };
+    let specs = [spec("arm_spe_0//", 1), spec("other", 2)];
+    let mut writer = FileWriter::new(Cursor::new(Vec::new()), &specs).unwrap();
+    let mut trace = [1, 2, 3, 4].map(|n| spe_load(0x1000 * n));
+    trace[1][9] = 0xff;
+    trace[1][10] = 0xfe;
+    let mut trace = trace.concat();
+    trace.resize(trace.len().next_multiple_of(8), 0);
+    // AUXTRACE_INFO of SPE, a piece of trace, a sample of an id nobody has.
+    let info = words(kind::AUXTRACE_INFO, &[4, PMU.into(), 1]);
+    let none = u64::from(u32::MAX) << 32;
+    let piece = words(kind::AUXTRACE, &[trace.len() as u64, 0, 0, none, 0]);
+    let mut stray = Vec::new();
+    let fields = SampleFields {
+        id: 99,
+        time: 5_000,
+        ..SampleFields::default()
+    };
+    encode::sample(&mut stray, &fields, misc::USER, &layout).unwrap();
+    writer.write_records(&info).unwrap();
+    writer.write_records(&stray).unwrap();
+    writer.write_records(&piece).unwrap();
+    writer.write_trace(&trace).unwrap();
+    let mut features = features("arm");
+    features.set_text(memwide_perf_abi::file::feature::ARCH, "aarch64");
+    features.set_pmu_mappings(&[(PMU, "arm_spe_0")]);
+    features.set_raw(memwide_perf_abi::file::feature::AUXTRACE, vec![0; 8]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("perf.data");
+    std::fs::write(&path, writer.finish(&features).unwrap().into_inner()).unwrap();
+
+    let made = Made { folder, path };
+    let (store, summary) = store(&made, &ImportOptions::default());
+    assert_eq!((summary.broken, summary.skipped_samples), (1, 1));
+    let batches = batches(&store);
+    let names: Vec<_> = batches[0]
+        .events
+        .iter()
+        .map(|event| event.name.as_str())
+        .collect();
+    assert_eq!(names, ["arm_spe_0//", "other", "memory"]);
+    let mut sums = std::collections::BTreeMap::<u32, (u64, u64)>::new();
+    for count in batches.iter().flat_map(|batch| &batch.counts) {
+        let (produced, undecodable) = sums.entry(count.event).or_default();
+        *produced += count.produced;
+        *undecodable += count.undecodable;
+    }
+    assert_eq!(
+        sums.into_iter().collect::<Vec<_>>(),
+        [(2, (4, 1)), (u32::MAX, (1, 1))]
+    );
+}
+
+#[test]
+fn weights_mean_what_the_cpu_of_the_header_says_by_load_and_store() {
+    use memwide_model::LatencyKind::{self, Cache, IbsMiss, None as NoWeight, Unknown, Use};
+    let event = |kind: u32, config: u64, weight: u64, name: &str| {
+        let attr = Attr {
+            kind,
+            config,
+            ..attr(FULL | weight, true)
+        };
+        let event = memwide_perf_abi::file::Event::new(attr.clone(), vec![1], name.to_owned());
+        (event, attr)
+    };
+    let (raw, weight) = (4, sample::WEIGHT_STRUCT);
+    let cases = [
+        event(raw, 0x1cd, weight, "cpu/mem-loads,ldlat=30/P"),
+        event(raw, 0x82d0, weight, "cpu/mem-stores/P"),
+        event(raw, 0x2cd, weight, "r2cd"),
+        event(raw, 0x1d3, weight, "mem_load_l3_miss_retired.local_dram"),
+        event(raw, 0x1cd, 0, "cpu/mem-loads/"),
+        event(1, 5, weight, "minor-faults"),
+        event(11, 0, 0, "ibs_op//"),
+    ];
+    let (events, attrs): (Vec<_>, Vec<_>) = cases.into_iter().unzip();
+    let kinds = |cpuid: &str| {
+        let mut features = features("h");
+        features.set_text(memwide_perf_abi::file::feature::CPUID, cpuid);
+        features.set_text(memwide_perf_abi::file::feature::ARCH, "x86_64");
+        features.set_pmu_mappings(&[(11, "ibs_op")]);
+        let all = events::describe(&events, &attrs, &features, None);
+        let kinds = all
+            .iter()
+            .map(|desc| u8::try_from(desc.latency_kind).unwrap());
+        kinds
+            .map(|code| LatencyKind::from_code(code).unwrap())
+            .collect::<Vec<_>>()
+    };
+    for (cpuid, load, store) in [
+        ("GenuineIntel,6,85,7", Use, NoWeight),
+        ("GenuineIntel,6,143,8", Cache, Cache),
+        ("GenuineIntel,6,215,1", Cache, Cache),
+        ("GenuineIntel,19,1,0", Cache, Cache),
+        ("", Unknown, Unknown),
+    ] {
+        let expected = [load, store, store, load, NoWeight, NoWeight, IbsMiss];
+        assert_eq!(kinds(cpuid), expected, "{cpuid}");
+    }
+}

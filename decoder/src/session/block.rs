@@ -120,6 +120,8 @@ impl Block {
         out.context.push(derived.context.code());
         out.workload.push(row.workload);
         out.page_node.push(derived.page_node.unwrap_or(NO_NODE));
+        out.suspect.push(class.suspect.code());
+        out.mem_region.push(class.region.code());
     }
 
     /// Takes the block and starts anew.

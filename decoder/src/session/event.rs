@@ -12,6 +12,23 @@ pub(crate) const EVENTS_MAX: usize = 256;
 /// Most descriptors of one event.
 const IDS_MAX: usize = 1 << 16;
 
+/// The CPU that events were opened on, for people and for classifying again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct CpuNames {
+    model: String,
+    cpuid: String,
+}
+
+impl CpuNames {
+    /// Of a host.
+    pub(crate) fn of(facts: &v1::HostFacts) -> Self {
+        Self {
+            model: facts.cpu_desc.clone(),
+            cpuid: facts.cpuid.clone(),
+        }
+    }
+}
+
 /// One event beside its attribute.
 #[derive(Debug, Clone)]
 pub(crate) struct Meta {
@@ -34,7 +51,7 @@ pub(crate) struct Events {
 
 impl Events {
     /// Takes new and changed descriptions; true if anything changed.
-    pub(crate) fn learn(&mut self, descs: &[v1::EventDesc], cpu_model: &str) {
+    pub(crate) fn learn(&mut self, descs: &[v1::EventDesc], cpu: &CpuNames) {
         let mut changed = false;
         for desc in descs {
             let at = desc.ordinal as usize;
@@ -54,12 +71,13 @@ impl Events {
             }
         }
         if changed {
-            self.rebuild(cpu_model);
+            self.rebuild(cpu);
         }
     }
 
-    /// Ids depend on the CPU model, which may become known after the events.
-    pub(crate) fn rebuild(&mut self, cpu_model: &str) {
+    /// Ids depend on the CPU, which may become known after the events: what a sample means does, too, and two CPUs may
+    /// have one name (virtual ones).
+    pub(crate) fn rebuild(&mut self, cpu: &CpuNames) {
         let mut events = Vec::new();
         self.metas.clear();
         self.places = vec![None; self.descs.len()];
@@ -75,7 +93,8 @@ impl Events {
                 .bytes(desc.name.as_bytes())
                 .bytes(desc.pmu.as_bytes())
                 .bytes(&desc.attr)
-                .bytes(cpu_model.as_bytes());
+                .bytes(cpu.model.as_bytes())
+                .bytes(cpu.cpuid.as_bytes());
             let pmu = Some(desc.pmu.as_str()).filter(|pmu| !pmu.is_empty());
             self.metas.push(Meta {
                 id: id.finish(),
@@ -118,7 +137,7 @@ impl Events {
 
 impl Meta {
     /// Its definition on the wire.
-    pub(crate) fn definition(&self, cpu_model: &str) -> v1::EventDef {
+    pub(crate) fn definition(&self, cpu: &CpuNames) -> v1::EventDef {
         let tier = Tier::from_name(&self.desc.tier).unwrap_or(Tier::Software);
         let latency = u8::try_from(self.desc.latency_kind).ok();
         let latency = latency.and_then(|code| LatencyKind::from_code(code).ok());
@@ -132,8 +151,9 @@ impl Meta {
             threshold_cycles: self.desc.threshold_cycles,
             latency_kind: u32::from(latency.unwrap_or(LatencyKind::Unknown).code()),
             population: self.desc.population.clone(),
-            cpu_model: cpu_model.to_owned(),
+            cpu_model: cpu.model.clone(),
             attr: self.desc.attr.clone(),
+            cpuid: cpu.cpuid.clone(),
         }
     }
 }
@@ -156,7 +176,7 @@ mod tests {
     #[test]
     fn events_are_found_by_ordinal_and_by_id_also_after_gaps() {
         let mut events = Events::default();
-        events.learn(&[desc(0, "a"), desc(2, "c")], "cpu");
+        events.learn(&[desc(0, "a"), desc(2, "c")], &CpuNames::default());
         assert_eq!(events.by_ordinal(2).unwrap().desc.name, "c");
         assert!(events.by_ordinal(1).is_none() && events.by_ordinal(9).is_none());
         assert_eq!(events.table().index_of_id(102), Some(1));
@@ -165,19 +185,21 @@ mod tests {
 
     #[test]
     fn the_same_event_has_the_same_id_on_every_host_of_a_cpu_model() {
-        let id = |cpu: &str, ids: Vec<u64>| {
+        let id = |model: &str, cpuid: &str, ids: Vec<u64>| {
             let mut events = Events::default();
+            let (model, cpuid) = (model.to_owned(), cpuid.to_owned());
             events.learn(
                 &[v1::EventDesc {
                     ids,
                     ..desc(0, "a")
                 }],
-                cpu,
+                &CpuNames { model, cpuid },
             );
             events.by_ordinal(0).unwrap().id
         };
-        assert_eq!(id("x", vec![1]), id("x", vec![2, 3]));
-        assert_ne!(id("x", vec![1]), id("y", vec![1]));
+        assert_eq!(id("x", "6,85", vec![1]), id("x", "6,85", vec![2, 3]));
+        assert_ne!(id("x", "6,85", vec![1]), id("y", "6,85", vec![1]));
+        assert_ne!(id("x", "6,85", vec![1]), id("x", "6,143", vec![1]));
     }
 
     #[test]
@@ -187,7 +209,10 @@ mod tests {
             attr: vec![1],
             ..desc(1, "b")
         };
-        events.learn(&[desc(u32::MAX, "far"), broken, desc(0, "a")], "");
+        events.learn(
+            &[desc(u32::MAX, "far"), broken, desc(0, "a")],
+            &CpuNames::default(),
+        );
         assert_eq!(events.table().events().len(), 1);
     }
 }

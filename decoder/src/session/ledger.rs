@@ -29,13 +29,16 @@ impl Ledger {
         ledger.add_seconds(0, Reason::BlindSeconds, batch.blind_ns);
         for count in &batch.counts {
             let event = events.by_ordinal(count.event).map_or(0, |meta| meta.id);
-            *ledger.produced.entry(event).or_default() += count.produced;
+            // What the collector could not read is none of what is here to be decoded, or was given up.
+            let here = count.produced.saturating_sub(count.undecodable);
+            *ledger.produced.entry(event).or_default() += here;
             ledger.add(event, Reason::Produced, count.produced);
+            ledger.add(event, Reason::Undecodable, count.produced - here);
             ledger.add(event, Reason::Lost, count.lost);
             ledger.add(event, Reason::Residue, count.residue);
             ledger.add_seconds(event, Reason::ThrottledSeconds, count.throttled_ns);
             if batch.gap.is_some() {
-                ledger.add(event, Reason::Gap, count.produced);
+                ledger.add(event, Reason::Gap, here);
             }
         }
         ledger
@@ -119,6 +122,46 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_collector_could_not_read_is_undecodable_and_nothing_else() {
+        let batch = |gap| v1::Batch {
+            counts: vec![v1::EventCount {
+                event: u32::MAX,
+                produced: 10,
+                undecodable: 3,
+                ..v1::EventCount::default()
+            }],
+            gap,
+            ..v1::Batch::default()
+        };
+        let gap = v1::Gap {
+            reason: "spool_full".to_owned(),
+        };
+        for (gap, poisoned, rest) in [
+            (None, false, None),
+            (Some(gap), false, Some((Reason::Gap, 7))),
+            (None, true, Some((Reason::Undecodable, 10))),
+        ] {
+            let mut ledger = Ledger::of_batch(&batch(gap), &Events::default());
+            if poisoned {
+                ledger.poison(7);
+            }
+            let entries = ledger.finish();
+            let of = |reason: Reason| {
+                let code = u32::from(reason.code());
+                let found = entries.iter().find(|entry| entry.reason == code);
+                found.map(|entry| (entry.event_id, entry.records))
+            };
+            assert_eq!(of(Reason::Produced), Some((0, 10)));
+            let (reason, records) = rest.unwrap_or((Reason::Undecodable, 3));
+            assert_eq!(of(reason), Some((0, records)));
+            assert_eq!(
+                of(Reason::Undecodable).map(|(_, records)| records >= 3),
+                Some(true)
+            );
+        }
+    }
 
     #[test]
     fn collisions_are_a_share_and_cut_trace_is_at_least_one_loss() {

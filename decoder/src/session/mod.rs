@@ -22,9 +22,9 @@ use crate::symbols::{ObjectIx, TableState};
 use crate::table::Loaded;
 use block::{Block, Row};
 use clock::{BatchClock, Clock};
-use event::Events;
+use event::{CpuNames, Events};
 use ledger::Ledger;
-use memwide_model::{MappingId, Reason, Source};
+use memwide_model::{MappingId, Reason, Source, TAXONOMY};
 use memwide_objects::SymbolTable;
 use memwide_perf_abi::{RawRecord, Record, Records, SampleView};
 use memwide_proto::v1;
@@ -32,11 +32,15 @@ use names::Namer;
 use rustc_hash::FxHashMap;
 use sent::What;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use workload::Workloads;
 
 /// How long mappings are kept after the batch that ended them is acked, in nanoseconds: records may come that late.
 const SLACK_NS: u64 = 10_000_000_000;
+
+/// Version of whoever makes rows, so that those of an older taxonomy can be told and classified again.
+pub(crate) static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{}+taxonomy.{TAXONOMY}", env!("CARGO_PKG_VERSION")));
 
 /// Batches whose counter values are kept for a repetition.
 const CHECKPOINTS_MAX: usize = 1024;
@@ -133,8 +137,8 @@ impl Session {
         if let Some(facts) = &batch.facts {
             self.learn_facts(facts);
         }
-        let model = self.cpu_model().to_owned();
-        self.events.learn(&batch.events, &model);
+        let cpu = self.cpu_names();
+        self.events.learn(&batch.events, &cpu);
         self.clock.learn(batch.number, &batch.anchors);
         if let Some(readings) = &batch.readings {
             self.workloads.learn(&readings.workloads);
@@ -163,12 +167,11 @@ impl Session {
         self.machine.set_kernel_release(&facts.os_release);
         self.deriver = Deriver::new(facts);
         self.facts = Some(facts.clone());
-        let model = facts.cpu_desc.clone();
-        self.events.rebuild(&model);
+        self.events.rebuild(&CpuNames::of(facts));
     }
 
-    fn cpu_model(&self) -> &str {
-        self.facts.as_ref().map_or("", |facts| &facts.cpu_desc)
+    fn cpu_names(&self) -> CpuNames {
+        self.facts.as_ref().map(CpuNames::of).unwrap_or_default()
     }
 
     /// In the order of their times: rings of several CPUs were drained one after the other.
@@ -245,6 +248,7 @@ impl Session {
                 ledger: ledger.finish(),
                 facts,
                 readings: batch.readings.clone(),
+                decoder_version: VERSION.clone(),
             },
             wants: std::mem::take(&mut self.wants),
         }
@@ -452,7 +456,7 @@ impl Session {
     }
 
     fn define_events(&mut self, batch: &v1::Batch, sent: &Sent) {
-        let model = self.cpu_model().to_owned();
+        let cpu = self.cpu_names();
         let counted: Vec<u64> = batch
             .counts
             .iter()
@@ -464,7 +468,7 @@ impl Session {
                 continue;
             }
             if let Some(meta) = self.events.by_id(id) {
-                let definition = meta.definition(&model);
+                let definition = meta.definition(&cpu);
                 self.namer.definitions.out.events.push(definition);
             }
         }

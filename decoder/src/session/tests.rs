@@ -1,5 +1,7 @@
 use super::*;
-use memwide_model::{BootId, Context, HostId, Level, Locality, Region};
+use memwide_model::{
+    BootId, Context, HostId, Level, Locality, MemRegion, Region, Suspect, TAXONOMY,
+};
 use memwide_objects::{Flags, Segments, Source as SymbolSource, Symbol, Symbols, SymbolsBuilder};
 use memwide_perf_abi::{
     Attr, AttrFlags, Comm, FileId, Mmap, Mmap2, SampleFields, SampleId, SampleLayout, Task, encode,
@@ -68,6 +70,7 @@ fn facts() -> v1::HostFacts {
         hostname: "host".into(),
         arch: "x86_64".into(),
         cpu_vendor: "GenuineIntel".into(),
+        cpuid: "GenuineIntel,6,63,2".into(),
         os_release: "6.18".into(),
         nodes: vec![v1::Node {
             node: 0,
@@ -230,6 +233,46 @@ fn decoded() -> (Session, Decoded) {
 }
 
 #[test]
+fn rows_say_what_is_known_against_them_and_who_made_them() {
+    let mut batch = first_batch();
+    let mut load_latency = attr();
+    load_latency.config = 0x1cd;
+    batch.events[0].attr = load_latency.encode(144);
+    // Memory region 1 of newer CPUs, and a bit nobody has named.
+    let region = 9 << 46;
+    let unnamed = 1 << 60;
+    batch.samples = Some(samples(&[
+        (misc::USER, user(20)),
+        (
+            misc::USER,
+            SampleFields {
+                data_src: user(30).data_src | region | unnamed,
+                ..user(30)
+            },
+        ),
+    ]));
+    let decoded = session().decode(&batch, &Sent::default()).batch;
+    let block = decoded.accesses.unwrap();
+    let names: Vec<_> = block
+        .suspect
+        .iter()
+        .map(|code| Suspect::from_code(*code).unwrap())
+        .collect();
+    assert_eq!(names, [Suspect::Erratum, Suspect::UnnamedBits]);
+    assert_eq!(
+        block.mem_region,
+        [MemRegion::Unknown.code(), MemRegion::Mem1.code()]
+    );
+    assert!(
+        decoded
+            .decoder_version
+            .ends_with(&format!("+taxonomy.{TAXONOMY}")),
+        "{}",
+        decoded.decoder_version
+    );
+}
+
+#[test]
 fn a_batch_becomes_rows_decoded_at_their_times() {
     let (_, decoded) = decoded();
     assert_eq!(decoded.wants, []);
@@ -278,6 +321,7 @@ fn a_batch_becomes_rows_decoded_at_their_times() {
     assert_eq!(definitions.stacks[0].locations.len(), 2);
     assert_eq!(block.stack_id, [0, 0, definitions.stacks[0].stack_id]);
     assert_eq!(definitions.events[0].name, "mem-loads");
+    assert_eq!(definitions.events[0].cpuid, "GenuineIntel,6,63,2");
     assert_eq!(decoded.batch.facts, Some(facts()));
 }
 

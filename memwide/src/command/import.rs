@@ -191,8 +191,15 @@ fn report(file: &Path, summary: &ImportSummary) -> std::io::Result<()> {
     if summary.skipped_samples > 0 {
         writeln!(
             out,
-            "  {:>12}  of no event of the file, not sent",
+            "  {:>12}  of no event of the file: undecodable in the ledger",
             grouped(summary.skipped_samples)
+        )?;
+    }
+    if summary.broken > 0 {
+        writeln!(
+            out,
+            "  {:>12}  operations at least that damaged hardware trace lacks: undecodable in the ledger",
+            grouped(summary.broken)
         )?;
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use super::header::{FILE_HEADER_LEN, FileHeader, PIPE_HEADER_LEN, Section};
+use super::parts::{PARTS_MAX, PartRecords};
 use super::records::{Extent, Span};
 use super::{
     Cut, CutPart, Event, EventTable, Features, FileError, FileRecords, SortedRecords, TracingData,
@@ -30,6 +31,8 @@ const IDS_SECTION: u64 = 16;
 pub struct PerfFile<R> {
     reader: R,
     len: u64,
+    /// Further files of a directory, and their bytes.
+    parts: Vec<(R, u64)>,
     header: FileHeader,
     features: Features,
     tracing: Option<Arc<TracingData>>,
@@ -41,13 +44,21 @@ pub struct PerfFile<R> {
 
 impl<R: Read + Seek> PerfFile<R> {
     /// Reads header, events and features. A pipe's file is passed over once to find them.
-    pub fn open(mut reader: R) -> Result<Self, FileError> {
+    pub fn open(reader: R) -> Result<Self, FileError> {
+        Self::open_parts(reader, Vec::new())
+    }
+
+    /// The same for a directory that `perf record --threads` wrote: its file `data`, and the files `data.N`
+    /// ([`part_number`](super::part_number)) in the order of their numbers.
+    pub fn open_parts(mut reader: R, parts: Vec<R>) -> Result<Self, FileError> {
+        too_many("files", len64(parts.len()), len64(PARTS_MAX))?;
         let len = reader.seek(SeekFrom::End(0))?;
         let head = read_at(&mut reader, 0, FILE_HEADER_LEN.min(len))?;
         let header = FileHeader::parse(&head, len)?;
         let mut file = Self {
             reader,
             len,
+            parts: Vec::with_capacity(parts.len()),
             header,
             features: Features::new(header.order),
             tracing: None,
@@ -55,6 +66,10 @@ impl<R: Read + Seek> PerfFile<R> {
             feature_cut: None,
             spe: None,
         };
+        for mut part in parts {
+            let len = part.seek(SeekFrom::End(0))?;
+            file.parts.push((part, len));
+        }
         if header.pipe {
             let span = file.span();
             let found = pipe::scan(&mut file.reader, span)?;
@@ -127,7 +142,7 @@ impl<R: Read + Seek> PerfFile<R> {
         self.tracing.as_ref()
     }
 
-    /// Bytes of the file.
+    /// Bytes of the file; of a directory, of its file `data`.
     pub fn file_len(&self) -> u64 {
         self.len
     }
@@ -169,18 +184,30 @@ impl<R: Read + Seek> PerfFile<R> {
         &mut self.reader
     }
 
-    /// The records in the order of the file, from the first.
+    /// The records in the order of the file, from the first; of a directory, those of its file `data`.
     pub fn records(&mut self) -> Result<FileRecords<'_, R>, FileError> {
         let span = self.span();
         FileRecords::new(&mut self.reader, span, Arc::clone(&self.events))
     }
 
-    /// The records in the order perf processes them, from the first. SPE data becomes samples of an event of its own, the
+    /// The records in the order perf processes them, from the first, of all files of a directory. SPE data becomes samples of an event of its own, the
     /// last of [`PerfFile::events`].
     pub fn sorted(&mut self) -> Result<SortedRecords<'_, R>, FileError> {
         let (trace, events) = (self.spe.clone(), Arc::clone(&self.events));
         let merge = trace.map(|trace| spe::Merge::new(trace, events));
-        Ok(SortedRecords::new(self.records()?).with_spe(merge))
+        let (span, order) = (self.span(), self.header.order);
+        let main = FileRecords::new(&mut self.reader, span, Arc::clone(&self.events))?;
+        let mut more = Vec::with_capacity(self.parts.len());
+        for (part, len) in &mut self.parts {
+            let span = Span {
+                order,
+                start: 0,
+                extent: Extent::Until(*len),
+                file_len: *len,
+            };
+            more.push(FileRecords::new(part, span, Arc::clone(&self.events))?);
+        }
+        Ok(SortedRecords::new(PartRecords::new(main, more)).with_spe(merge))
     }
 
     /// Attrs with their ids.

@@ -171,7 +171,12 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
         if self.span.order == Order::Big {
             self.turn();
         }
-        let (Place::Source { offset, .. } | Place::Inflated { offset, .. }) = place;
+        self.again()
+    }
+
+    /// The record lent last.
+    pub(crate) fn again(&self) -> Result<FileRecord<'_>, FileError> {
+        let (Place::Source { offset, .. } | Place::Inflated { offset, .. }) = self.place;
         let bytes = self.lent();
         let record =
             RawRecord::new(bytes).map_err(|source| FileError::Record { offset, source })?;

@@ -17,8 +17,10 @@
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
+use super::deferred::{Deferred, DeferredCounts, Held, Verdict};
+use super::parts::PartRecords;
 use super::spe::Merge;
-use super::{Cut, EventTable, FileError, FileRecord, FileRecords, SpeCounts};
+use super::{Cut, EventTable, FileError, FileRecord, SpeCounts};
 use crate::{RawRecord, kind};
 
 /// Bytes of records that wait to be sorted, at most. A file without rounds waits whole; when it is
@@ -42,7 +44,7 @@ struct Queued {
 /// Lends the records of a file in perf's order.
 #[derive(Debug)]
 pub struct SortedRecords<'f, R> {
-    records: FileRecords<'f, R>,
+    records: PartRecords<'f, R>,
     events: Arc<EventTable>,
     /// Waiting records; sorted by time up to `ready`.
     queue: Vec<Queued>,
@@ -56,27 +58,42 @@ pub struct SortedRecords<'f, R> {
     /// Newest time of the round before.
     final_until: u64,
     newest: u64,
+    /// What was handed on before its time was as new as this.
+    flushed_until: u64,
     limit: usize,
     early_flushes: u64,
     failure: Option<FileError>,
     ended: bool,
     /// Makes samples of SPE data.
     spe: Option<Merge>,
-    /// What is next, while made samples go before it.
+    /// Puts samples and user frames that came later together.
+    deferred: Deferred,
+    /// The last sample of those.
+    held: Option<Held>,
+    /// What is next, while others go before it.
     pending: Option<Step>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Queued(Queued),
-    Unsorted { offset: u64, event: Option<usize> },
+    Unsorted {
+        offset: u64,
+        event: Option<usize>,
+    },
+    /// A sample made of SPE data.
+    Made,
+    /// A sample that had waited for its user frames.
+    Held,
     End,
 }
 
 impl<'f, R: Read + Seek> SortedRecords<'f, R> {
-    pub(crate) fn new(records: FileRecords<'f, R>) -> Self {
+    pub(crate) fn new(records: PartRecords<'f, R>) -> Self {
         Self {
             events: Arc::clone(records.events()),
+            deferred: Deferred::new(Arc::clone(records.events())),
+            held: None,
             records,
             queue: Vec::new(),
             arena: Vec::new(),
@@ -85,6 +102,7 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             ready: 0,
             final_until: 0,
             newest: 0,
+            flushed_until: 0,
             limit: QUEUE_BYTES,
             early_flushes: 0,
             failure: None,
@@ -104,10 +122,16 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         self.spe.as_ref().map(Merge::counts)
     }
 
+    /// What became of samples whose user frames came later; complete once [`SortedRecords::next`] has said `None`.
+    pub fn deferred(&self) -> DeferredCounts {
+        self.deferred.counts()
+    }
+
     /// Lets at most `bytes` of records wait instead of [`QUEUE_BYTES`].
     #[must_use]
     pub fn with_queue_bytes(mut self, bytes: usize) -> Self {
         self.limit = bytes;
+        self.deferred.limit(bytes);
         self
     }
 
@@ -121,7 +145,8 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         self.records.skipped()
     }
 
-    /// How often the queue was full and its older half was handed on before its time.
+    /// How often the order is uncertain: the queue was full and its older half was handed on before its time. Files of a
+    /// directory are read side by side and have no rounds: there, how many records came too late.
     pub fn early_flushes(&self) -> u64 {
         self.early_flushes
     }
@@ -130,25 +155,14 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
     /// comes after all that was whole before it.
     #[expect(clippy::should_implement_trait, reason = "it lends")]
     pub fn next(&mut self) -> Result<Option<FileRecord<'_>>, FileError> {
-        let step = self.pending.take().unwrap_or_else(|| self.advance());
-        if self.make_before(&step)? {
-            self.pending = Some(step);
+        let step = self.step()?;
+        if let Step::Made = step {
             return self.lend_made();
         }
-        let (offset, event, bytes) = match step {
-            Step::Queued(entry) => {
-                let end = entry.at.saturating_add(entry.len);
-                (
-                    entry.offset,
-                    entry.event,
-                    self.arena.get(entry.at..end).unwrap_or_default(),
-                )
-            }
-            Step::Unsorted { offset, event } => (offset, event, self.records.lent()),
-            Step::End => return self.failure.take().map_or(Ok(None), Err),
+        let held = self.held.as_ref();
+        let Some((offset, event, record)) = lend(step, &self.arena, &self.records, held)? else {
+            return self.failure.take().map_or(Ok(None), Err);
         };
-        let record =
-            RawRecord::new(bytes).map_err(|source| FileError::Record { offset, source })?;
         if let Some(spe) = &mut self.spe {
             spe.note(&record, event);
         }
@@ -159,6 +173,44 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         }))
     }
 
+    /// What comes next, with samples made and samples that waited in their places.
+    #[inline]
+    fn step(&mut self) -> Result<Step, FileError> {
+        loop {
+            if self.deferred.is_on() {
+                self.held = self.deferred.next();
+                if self.held.is_some() {
+                    return Ok(Step::Held);
+                }
+            }
+            let step = self.pending.take().unwrap_or_else(|| self.advance());
+            if self.make_before(&step)? {
+                self.pending = Some(step);
+                return Ok(Step::Made);
+            }
+            if !self.deferred.is_on() {
+                return Ok(step);
+            }
+            match self.judge(step)? {
+                Verdict::Pass => return Ok(step),
+                Verdict::Taken => {}
+                Verdict::After => self.pending = Some(step),
+            }
+        }
+    }
+
+    /// Whether a step waits, or ends the waiting of others.
+    fn judge(&mut self, step: Step) -> Result<Verdict, FileError> {
+        if let Step::End = step {
+            let more = self.deferred.finish();
+            return Ok(if more { Verdict::After } else { Verdict::Pass });
+        }
+        let Some((offset, event, record)) = lend(step, &self.arena, &self.records, None)? else {
+            return Ok(Verdict::Pass);
+        };
+        Ok(self.deferred.take(offset, event, record))
+    }
+
     /// Makes a sample that comes before `step`.
     #[inline]
     fn make_before(&mut self, step: &Step) -> Result<bool, FileError> {
@@ -167,8 +219,8 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         };
         let until = match step {
             Step::Queued(entry) => Some(entry.time),
-            Step::Unsorted { .. } => return Ok(false),
             Step::End => None,
+            Step::Unsorted { .. } | Step::Made | Step::Held => return Ok(false),
         };
         let records = &mut self.records;
         Ok(spe.make(until, |at, out| records.read_elsewhere(at, out))?)
@@ -211,6 +263,7 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
 
     /// Reads one record: queues it or says that it is to be handed on at once.
     fn take_one(&mut self) -> Option<Step> {
+        let several = self.records.are_several();
         let item = match self.records.next() {
             Ok(Some(item)) => item,
             Ok(None) => {
@@ -229,9 +282,15 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             event,
         } = item;
         if record.kind == kind::FINISHED_ROUND {
-            self.sort(self.final_until);
-            self.final_until = self.newest;
+            // The rounds of one file say nothing of others.
+            if !several {
+                self.sort(self.final_until);
+                self.final_until = self.newest;
+            }
             return None;
+        }
+        if record.kind == kind::CALLCHAIN_DEFERRED {
+            self.deferred.expect();
         }
         match self.events.time_of(event, &record) {
             None | Some(0 | u64::MAX) => Some(Step::Unsorted { offset, event }),
@@ -245,6 +304,7 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
                 });
                 self.arena.extend_from_slice(record.bytes());
                 self.newest = self.newest.max(time);
+                self.early_flushes += u64::from(several && time < self.flushed_until);
                 if self.arena.len() > self.limit {
                     self.flush_half();
                 }
@@ -265,8 +325,9 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             .map(|entry| entry.time)
             .min()
             .unwrap_or_default();
-        self.early_flushes += 1;
-        self.sort(oldest + self.newest.saturating_sub(oldest) / 2);
+        self.early_flushes += u64::from(!self.records.are_several());
+        self.flushed_until = oldest + self.newest.saturating_sub(oldest) / 2;
+        self.sort(self.flushed_until);
     }
 
     /// Sorts the queue and makes everything up to `time` ready. Records of the same time stay in
@@ -292,4 +353,32 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             self.spare = Vec::new();
         }
     }
+}
+
+/// Where a record stands in the file, its event, itself.
+type Lent<'a> = (u64, Option<usize>, RawRecord<'a>);
+
+/// The record of a step.
+#[inline]
+fn lend<'a, R: Read + Seek>(
+    step: Step,
+    arena: &'a [u8],
+    records: &'a PartRecords<'_, R>,
+    held: Option<&'a Held>,
+) -> Result<Option<Lent<'a>>, FileError> {
+    let (offset, event, bytes) = match step {
+        Step::Queued(entry) => {
+            let end = entry.at.saturating_add(entry.len);
+            let bytes = arena.get(entry.at..end).unwrap_or_default();
+            (entry.offset, entry.event, bytes)
+        }
+        Step::Unsorted { offset, event } => (offset, event, records.lent()),
+        Step::Held => match held {
+            Some(held) => (held.offset, Some(held.event), held.bytes.as_slice()),
+            None => return Ok(None),
+        },
+        Step::Made | Step::End => return Ok(None),
+    };
+    let record = RawRecord::new(bytes).map_err(|source| FileError::Record { offset, source })?;
+    Ok(Some((offset, event, record)))
 }

@@ -172,6 +172,11 @@ impl<'a> SampleView<'a> {
             .map(Words::new)
     }
 
+    /// Where the callchain's count stands in the body.
+    pub(crate) fn callchain_at(&self) -> Option<usize> {
+        self.places.get(slot::CALLCHAIN)
+    }
+
     /// Raw data with the kernel's padding: a tracepoint's record.
     pub fn raw(&self) -> Option<&'a [u8]> {
         let len = self.half(slot::RAW, 0)?;

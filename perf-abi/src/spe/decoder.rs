@@ -8,7 +8,7 @@ use super::{Packet, PacketError, Record};
 pub struct Counts {
     /// Records given.
     pub records: u64,
-    /// Records that were begun and lost: by bad bytes in them, or cut by the end of the data or a gap in it.
+    /// Records lost, at least: one for each run of bad bytes, and those cut by the end of the data or a gap in it.
     pub broken: u64,
     /// Bytes that belong to no packet.
     pub bad_bytes: u64,
@@ -94,7 +94,8 @@ impl Decoder {
                 Err(PacketError::Short(_)) => break,
                 Err(PacketError::Bad(_)) => {
                     self.counts.bad_bytes += 1;
-                    self.drop_open();
+                    self.counts.broken += u64::from(!self.is_lost);
+                    self.reset();
                     self.is_lost = true;
                     used += 1;
                 }
@@ -123,20 +124,17 @@ impl Decoder {
         }
     }
 
-    fn drop_open(&mut self) {
-        self.counts.broken += u64::from(self.is_open);
-        self.reset();
-    }
-
     fn reset(&mut self) {
         self.record = Record::default();
         self.is_open = false;
     }
 
     fn abandon(&mut self) {
+        let begun = self.is_open || !(self.carry.is_empty() || self.is_lost);
+        self.counts.broken += u64::from(begun);
         self.counts.bad_bytes += crate::bytes::len64(self.carry.len());
         self.carry.clear();
-        self.drop_open();
+        self.reset();
         self.is_lost = false;
     }
 }
@@ -207,7 +205,16 @@ mod tests {
         let data = [&[0xff, 0xff, 0xff][..], &record(0x1000)].concat();
         let (seen, counts) = pcs(&[(0, &data)]);
         assert_eq!(seen, [0x1000]);
-        assert_eq!((counts.broken, counts.bad_bytes), (0, 3));
+        assert_eq!((counts.broken, counts.bad_bytes), (1, 3));
+    }
+
+    #[test]
+    fn a_record_whose_first_byte_is_bad_is_counted_once() {
+        let mut data = [record(0x1000), record(0x2000), record(0x3000)].concat();
+        data[record(0).len()] = 0xff;
+        let (seen, counts) = pcs(&[(0, &data)]);
+        assert_eq!(seen, [0x1000, 0x3000]);
+        assert_eq!((counts.records, counts.broken), (2, 1));
     }
 
     #[test]

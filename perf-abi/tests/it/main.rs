@@ -9,9 +9,11 @@
 
 mod byte_order;
 mod corpus;
+mod deferred;
 mod foreign;
 mod hardware_bytes;
 mod hostile;
+mod parts;
 mod perf_script;
 mod roundtrip;
 mod spe_file;

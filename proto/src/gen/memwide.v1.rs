@@ -276,6 +276,7 @@ pub struct EventDesc {
 /// Counts of one event within one batch, by the collector's own walk over record headers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EventCount {
+    /// Ordinal; 4294967295: of no event the source describes.
     #[prost(uint32, tag = "1")]
     pub event: u32,
     /// Samples put into this batch (or, in a gap, dropped with it).
@@ -293,6 +294,9 @@ pub struct EventCount {
     /// Counted but neither in the ring nor reported lost.
     #[prost(uint64, tag = "6")]
     pub residue: u64,
+    /// Of `produced`: could not be read where they were taken, and are not in the batch.
+    #[prost(uint64, tag = "7")]
+    pub undecodable: u64,
 }
 /// The batch's samples were given up by the spool's bound; `counts` of the batch say how many.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -950,6 +954,10 @@ pub struct DecodedBatch {
     pub facts: ::core::option::Option<HostFacts>,
     #[prost(message, optional, tag = "8")]
     pub readings: ::core::option::Option<Readings>,
+    /// Of the decoder that made `accesses`, with the revision of its taxonomy as build metadata (`0.1.0+taxonomy.1`); empty
+    /// from decoders that did not say.
+    #[prost(string, tag = "9")]
+    pub decoder_version: ::prost::alloc::string::String,
 }
 /// Columns of equal length, one entry a sample. Codes are those of `model` (`as u8`), one byte an entry.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1034,6 +1042,12 @@ pub struct AccessBlock {
     /// Node of the data page; 255: unknown.
     #[prost(bytes = "vec", tag = "35")]
     pub page_node: ::prost::alloc::vec::Vec<u8>,
+    /// What is known against the row.
+    #[prost(bytes = "vec", tag = "36")]
+    pub suspect: ::prost::alloc::vec::Vec<u8>,
+    /// Which part of the memory system answered.
+    #[prost(bytes = "vec", tag = "37")]
+    pub mem_region: ::prost::alloc::vec::Vec<u8>,
     #[prost(string, repeated, tag = "40")]
     pub strings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Event ids in the order `event` refers to.
@@ -1147,6 +1161,9 @@ pub struct EventDef {
     pub cpu_model: ::prost::alloc::string::String,
     #[prost(bytes = "vec", tag = "11")]
     pub attr: ::prost::alloc::vec::Vec<u8>,
+    /// vendor,family,model,stepping of the CPU it was opened on, as perf's CPUID feature writes it; empty when unknown.
+    #[prost(string, tag = "12")]
+    pub cpuid: ::prost::alloc::string::String,
 }
 /// One reason, one event, one batch.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]

@@ -1,8 +1,8 @@
 //! Known rows: the same samples in every table that is filled from outside.
 
 use memwide_model::{
-    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region,
-    Snoop, Tier, Tlb,
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Reason,
+    Region, Snoop, Suspect, Tier, Tlb,
 };
 use memwide_store::Store;
 use memwide_store::native::{Constant, append_constants, walk};
@@ -133,6 +133,9 @@ pub(crate) fn sample(i: u64) -> SampleRow<'static> {
         } else {
             LocalityBasis::Hw
         },
+        mem_region: MemRegion::Unknown,
+        suspect: Suspect::None,
+        decoder_version: "0.1.0+taxonomy.1",
     }
 }
 
@@ -241,6 +244,7 @@ fn definitions() -> Vec<NativeBlock> {
             latency_kind: *latency_kind,
             population,
             cpu_model: "model",
+            cpuid: "GenuineIntel,6,85,7",
             attr: "",
             last_seen: BEGIN,
         });

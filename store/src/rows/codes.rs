@@ -1,8 +1,8 @@
 //! The vocabulary's enums as `Enum8` columns.
 
 use memwide_model::{
-    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region,
-    Snoop, Tier, Tlb,
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Reason,
+    Region, Snoop, Suspect, Tier, Tlb,
 };
 
 use crate::native::NamedCodes;
@@ -21,7 +21,7 @@ macro_rules! stored {
     )+};
 }
 
-stored! { Blocked Context LatencyKind Level Locality LocalityBasis Op Outcome Reason Region Snoop Tier Tlb }
+stored! { Blocked Context LatencyKind Level Locality LocalityBasis MemRegion Op Outcome Reason Region Snoop Suspect Tier Tlb }
 
 /// The tier of a ledger line; lines about no event have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

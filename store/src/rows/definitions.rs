@@ -31,6 +31,8 @@ tables! {
         population: Named,
         /// Model of the CPU it was opened on.
         cpu_model: Named,
+        /// Identification of that CPU as perf writes it; empty: not known.
+        cpuid: Named,
         /// `perf_event_attr`, as hex.
         attr: Strings,
         /// When it was last sent, in seconds since 1970 UTC.

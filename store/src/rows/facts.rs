@@ -1,8 +1,8 @@
 //! Facts: what happened, each row with its time.
 
 use memwide_model::{
-    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Reason, Region,
-    Snoop, Tier, Tlb,
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Reason,
+    Region, Snoop, Suspect, Tier, Tlb,
 };
 
 use super::{SumsColumns, TierOrNone, day_of_ns, day_of_seconds, tables};
@@ -94,6 +94,12 @@ tables! {
         locality: Code<Locality>,
         /// What that rests on.
         locality_basis: Code<LocalityBasis>,
+        /// Which part of the memory system answered.
+        mem_region: Code<MemRegion>,
+        /// What is known against the row.
+        suspect: Code<Suspect>,
+        /// Version of the decoder that made the row, with the revision of its taxonomy; empty: not told.
+        decoder_version: Named,
     }
     {
         /// Gathers rows of `mix_1m`.

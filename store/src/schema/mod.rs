@@ -76,6 +76,7 @@ migrations! {
     3 "views" "0003_views";
     4 "closes_in_array" "0004_closes_in_array";
     5 "reasons" "0005_reasons";
+    6 "suspect" "0006_suspect";
 }
 
 impl Migration {
@@ -152,6 +153,12 @@ impl Store {
 
     /// Creates the database and brings its schema up to date; returns the names of the migrations it applied.
     pub async fn migrate(&self) -> Result<Vec<&'static str>, StoreError> {
+        self.migrate_through(u32::MAX).await
+    }
+
+    /// The same up to a migration: the schema as an earlier version left it.
+    #[doc(hidden)]
+    pub async fn migrate_through(&self, last: u32) -> Result<Vec<&'static str>, StoreError> {
         let database = self.database();
         self.create_database().await?;
         self.execute(REMEMBER).await?;
@@ -162,6 +169,9 @@ impl Store {
         let applied: Vec<Applied> = self.rows(remembered).await?;
         let mut done = Vec::new();
         for migration in outstanding(MIGRATIONS, &applied, database)? {
+            if migration.number > last {
+                break;
+            }
             for statement in render(migration.text, &Target::OneMachine)? {
                 self.execute(&statement).await?;
             }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `${table:T}` | `T` | `DB.T_local ON CLUSTER C`, followed by the distributed `DB.T`, made or changed alike; `DB.T ON CLUSTER C` if the engine is `everywhere` |
 //! | `${view:V}` | `V` | `DB.V ON CLUSTER C` |
+//! | `${whole:T}` | `T` | `DB.T ON CLUSTER C`: changes a table whose engine is `everywhere` |
 //! | `${read:T}` | `T` | `DB.T` |
 //! | `${engine:E(a)}` | `E(a)` | `ReplicatedE('…/{shard}/…', '{replica}', a)` |
 //! | `${everywhere:E(a)}` | `E(a)` | the same with one path for all shards: every shard has all rows |
@@ -96,7 +97,7 @@ fn fill(statement: &str, target: &Target<'_>) -> Result<String, SchemaError> {
         let (inner, rest) = part.split_once('}').ok_or_else(unknown)?;
         let (kind, value) = inner.split_once(':').unwrap_or((inner, ""));
         let filled = match (kind, target) {
-            ("table" | "view" | "read" | "engine" | "everywhere", Target::OneMachine) => {
+            ("table" | "view" | "whole" | "read" | "engine" | "everywhere", Target::OneMachine) => {
                 value.to_owned()
             }
             ("window", Target::OneMachine) => {
@@ -105,7 +106,7 @@ fn fill(statement: &str, target: &Target<'_>) -> Result<String, SchemaError> {
             ("table", Target::Cluster { database, cluster }) if !everywhere => {
                 format!("{database}.{value}_local ON CLUSTER {cluster}")
             }
-            ("table" | "view", Target::Cluster { database, cluster }) => {
+            ("table" | "view" | "whole", Target::Cluster { database, cluster }) => {
                 format!("{database}.{value} ON CLUSTER {cluster}")
             }
             ("read", Target::Cluster { database, .. }) => format!("{database}.{value}"),

@@ -47,14 +47,15 @@ fn only_what_is_missing_is_applied() {
             "definitions",
             "views",
             "closes_in_array",
-            "reasons"
+            "reasons",
+            "suspect"
         ]
     );
     assert_eq!(
         names(&applied(&[(1, None), (2, None), (3, None)])),
-        ["closes_in_array", "reasons"]
+        ["closes_in_array", "reasons", "suspect"]
     );
-    assert!(names(&applied(&[1, 2, 3, 4, 5].map(|number| (number, None)))).is_empty());
+    assert!(names(&applied(&[1, 2, 3, 4, 5, 6].map(|number| (number, None)))).is_empty());
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn a_newer_schema_and_a_changed_one_are_refused() {
         SchemaError::Newer {
             database: "d".into(),
             found: 99,
-            known: 5
+            known: 6
         }
     );
     let changed = outstanding(MIGRATIONS, &applied(&[(1, None), (2, Some("x"))]), "d").unwrap_err();
@@ -141,6 +142,9 @@ fn the_cluster_gets_replicated_tables_behind_distributed_ones() {
     );
     has("ALTER TABLE fleet.ledger_1m_local ON CLUSTER main MODIFY COLUMN reason ");
     has("ALTER TABLE fleet.ledger_1m ON CLUSTER main MODIFY COLUMN reason ");
+    has("ALTER TABLE fleet.samples_local ON CLUSTER main\n    ADD COLUMN");
+    has("ALTER TABLE fleet.samples ON CLUSTER main\n    ADD COLUMN");
+    has("ALTER TABLE fleet.events ON CLUSTER main\n    ADD COLUMN");
     has("CREATE VIEW IF NOT EXISTS fleet.functions ON CLUSTER main AS");
     assert!(!text.contains("stacks_local") && !text.contains("non_replicated"));
     assert!(
@@ -233,6 +237,8 @@ fn the_codes_of_every_column_are_those_of_the_model() {
             "hw_locality" | "page_locality" | "locality" => model::Locality::stored_type(),
             "locality_basis" => model::LocalityBasis::stored_type(),
             "reason" => model::Reason::stored_type(),
+            "mem_region" => model::MemRegion::stored_type(),
+            "suspect" => model::Suspect::stored_type(),
             other => panic!("{table}.{other}: no type of the model is known for it"),
         };
         assert_eq!(*kind, expected, "{table}.{column}");

@@ -272,6 +272,7 @@ async fn every_table_takes_its_rows() {
         latency_kind: LatencyKind::Use,
         population: "",
         cpu_model: "m",
+        cpuid: "GenuineIntel,6,85,7",
         attr: "00",
         last_seen: now,
     });

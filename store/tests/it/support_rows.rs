@@ -1,8 +1,8 @@
 //! Rows for tests: a little of everything, made from a seed.
 
 use memwide_model::{
-    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, Op, Outcome, Region, Snoop,
-    Tier, Tlb,
+    Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Region,
+    Snoop, Suspect, Tier, Tlb,
 };
 use memwide_store::native::{Constant, append_constants};
 use memwide_store::rows::{FACTS, NativeBlock, SampleRow, Samples, TableRows};
@@ -66,6 +66,9 @@ pub(crate) fn sample(i: u64) -> SampleRow<'static> {
         page_locality: Locality::ALL[pick(3)],
         locality: Locality::ALL[pick(3)],
         locality_basis: LocalityBasis::Hw,
+        mem_region: MemRegion::ALL[pick(16)],
+        suspect: Suspect::ALL[pick(8)],
+        decoder_version: ["0.1.0+taxonomy.1", "0.2.0+taxonomy.2"][pick(2)],
     }
 }
 

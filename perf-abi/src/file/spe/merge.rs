@@ -44,6 +44,7 @@ impl Merge {
             counts.bytes = counts.bytes.saturating_add(piece.size);
             if by_index.len() == RINGS_MAX && !by_index.contains_key(&piece.index) {
                 counts.bad_bytes = counts.bad_bytes.saturating_add(piece.size);
+                counts.broken += 1;
                 continue;
             }
             let ring = by_index.entry(piece.index).or_insert_with(|| {

@@ -35,7 +35,7 @@ pub struct SpeCounts {
     pub records: u64,
     /// Loads and stores among them: samples of the made event.
     pub accesses: u64,
-    /// Operations lost to damaged bytes or gaps.
+    /// Operations lost to damaged bytes or gaps, at least: nobody knows how many a run of damaged bytes held.
     pub broken: u64,
     /// Bytes that belong to no packet.
     pub bad_bytes: u64,
