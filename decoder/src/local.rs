@@ -17,10 +17,12 @@
 //! # }
 //! ```
 
+mod chains;
 mod sample;
 mod source;
 mod wanted;
 
+pub use chains::ChainIx;
 pub use sample::{Frame, InlinedFrame, LocalSample, Named};
 pub use wanted::Wanted;
 
@@ -33,6 +35,7 @@ use crate::memory::EventFacts;
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
+use chains::{Chains, Met};
 use memwide_model::LatencyKind;
 use memwide_objects::{DebugInfo, SymbolTable};
 use memwide_perf_abi::file::{EventTable, Features};
@@ -101,6 +104,7 @@ struct SampleDecoder<S> {
     /// Counts records: stands for time, as perf applies records in its processing order.
     sequence: u64,
     frames: Vec<(u64, Place)>,
+    chains: Chains,
     /// Lines of the frames, where wanted.
     frame_lines: Vec<Chain>,
     lines: SourceLines,
@@ -131,6 +135,7 @@ impl<S: ObjectSource> LocalSession<S> {
                 source,
                 sequence: 0,
                 frames: Vec::new(),
+                chains: Chains::default(),
                 frame_lines: Vec::new(),
                 lines: SourceLines::default(),
                 wanted: Wanted::ALL,
@@ -288,10 +293,22 @@ impl<S: ObjectSource> SampleDecoder<S> {
         });
         self.frames.clear();
         self.frame_lines.clear();
+        let mut number = None;
         if wanted.has(Wanted::FRAMES)
             && let Some(chain) = view.callchain()
         {
-            self.walk(chain, pid);
+            let met = if wanted.has(Wanted::CHAINS) {
+                self.chains.meet(chain, self.machine.stamps(pid))
+            } else {
+                Met::Unknown
+            };
+            if let Met::First(chain) | Met::Before(chain) = met {
+                number = Some(chain);
+            }
+            // The context is told by the frames.
+            if !matches!(met, Met::Before(_)) || wanted.has(Wanted::DERIVED) {
+                self.walk(chain, pid);
+            }
         }
         let facts = self.facts.get(event_index).copied().unwrap_or_default();
         let memory = self.deriver.memory(&view, facts);
@@ -331,6 +348,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             code_place: code,
             data_place: data,
             frames: &self.frames,
+            chain: number,
             lines,
             frame_lines: &self.frame_lines,
             objects: self.machine.objects(),

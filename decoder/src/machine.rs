@@ -288,6 +288,11 @@ impl Machine {
         }
     }
 
+    /// Stands for what is mapped in a process and in the kernel now.
+    pub(crate) fn stamps(&mut self, pid: u32) -> [u64; 2] {
+        self.spaces.stamps(pid, &mut self.kernel)
+    }
+
     /// What a code address means.
     pub fn code(&mut self, mode: Mode, pid: u32, ip: u64, time: u64) -> Place {
         let Some(area) = self.area(mode, pid, ip, time) else {

@@ -2,7 +2,9 @@
 
 mod files;
 
-pub(crate) use files::{AnnotateArgs, C2cArgs, DiffArgs, FlamegraphArgs, SampleArgs, TreeFormat};
+pub(crate) use files::{
+    AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FlamegraphArgs, SampleArgs, TreeFormat,
+};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use memwide_decoder::edge::Places;
@@ -284,6 +286,8 @@ pub(crate) struct ReportArgs {
     /// Estimator behind `overhead`: perf_weight (weight, 0 counted as 1), weight, samples, period [default: perf_weight where weights exist, else samples]
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
+    #[command(flatten)]
+    pub(crate) calls: CallArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]

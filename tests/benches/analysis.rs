@@ -87,11 +87,21 @@ fn main() {
         },
         Row {
             what: "script, ndjson, 16 frames",
-            file: stacked,
+            file: stacked.clone(),
             samples: samples / 2,
             ours: vec!["script", "--format", "ndjson"],
             theirs: vec!["script", "--no-itrace"],
             target: 4.0,
+        },
+        Row {
+            what: "report, trees of 16 frames",
+            file: stacked,
+            samples: samples / 2,
+            ours: vec![
+                "report", "--sort", "symbol", "--by", "period", "-g", "--limit", "100000",
+            ],
+            theirs: vec!["report", "--no-children", "--sort=symbol", "--stdio"],
+            target: 12.0,
         },
     ];
     println!(

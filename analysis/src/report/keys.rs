@@ -9,7 +9,7 @@ use super::nodes::{Nodes, UNKNOWN};
 use super::symbol_numbers::SymbolNumbers;
 use crate::source::{line_or_place, name_of};
 use memwide_decoder::local::{LocalSample, Named, Wanted};
-use memwide_decoder::{Mode, ObjectIx};
+use memwide_decoder::{Mode, ObjectIx, Place as CodePlace};
 use memwide_model::{Context, DataSrc, Level, Locality, Op, Outcome, Region, perf_text};
 use memwide_perf_abi::file::Features;
 use memwide_perf_abi::misc;
@@ -24,6 +24,9 @@ const LINE_SHIFT: u32 = 6;
 
 /// Place of a symbol that is an address only; no file has this number.
 const NO_FILE: u64 = u64::MAX;
+
+/// Kernel addresses have this bit set on every 64-bit machine.
+const KERNEL_BIT: u64 = 1 << 63;
 
 macro_rules! keys {
     ($($variant:ident = $name:literal;)+) => {
@@ -172,6 +175,15 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// Numbers of a callchain's frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Frame {
+    /// As of [`Key::Symbol`].
+    pub(super) symbol: u64,
+    /// As of [`Key::Dso`].
+    pub(super) dso: u64,
+}
+
 /// Turns samples into numbers and back.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -180,6 +192,8 @@ pub(super) struct Reader {
     symbols: Names,
     /// Numbers of the symbols of places seen before.
     places: SymbolNumbers,
+    /// Numbers of the names of objects.
+    dsos: FxHashMap<ObjectIx, u64>,
     data: Names,
     lines: Names,
     /// Numbers of the source lines and files of places seen before.
@@ -188,12 +202,13 @@ pub(super) struct Reader {
 
 impl Reader {
     /// For a file with these features.
-    pub(super) fn new(features: &Features, events: usize) -> Self {
+    pub(super) fn new(features: &Features) -> Self {
         Self {
             nodes: Nodes::of(features),
             texts: Names::default(),
             symbols: Names::default(),
-            places: SymbolNumbers::new(events),
+            places: SymbolNumbers::default(),
+            dsos: FxHashMap::default(),
             data: Names::default(),
             lines: Names::default(),
             source: FxHashMap::default(),
@@ -292,34 +307,51 @@ impl Reader {
     }
 
     fn symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
-        let place = sample
-            .code_place()
-            .and_then(|place| place.object.zip(place.symbol));
-        let Some((object, symbol)) = place else {
-            return self.named_symbol(sample);
+        match sample.code_place() {
+            Some(place) => self.symbol_at(sample, place, level(sample)),
+            None => self.named_symbol(&sample.code(), level(sample)),
+        }
+    }
+
+    /// Numbers of symbol and file of a callchain's frame.
+    pub(super) fn frame(&mut self, sample: &LocalSample<'_>, ip: u64, place: &CodePlace) -> Frame {
+        let level = if ip & KERNEL_BIT == 0 { '.' } else { 'k' };
+        let symbol = self.symbol_at(sample, place, level);
+        let known = place.object.and_then(|object| self.dsos.get(&object));
+        let dso = if let Some(dso) = known {
+            *dso
+        } else {
+            let dso = self.texts.text(short_name(sample.named_frame(place).dso));
+            if let Some(object) = place.object {
+                self.dsos.insert(object, dso);
+            }
+            dso
         };
-        let event = sample.event_index;
-        if let Some(number) = self.places.get(object, symbol, event) {
+        Frame { symbol, dso }
+    }
+
+    fn symbol_at(&mut self, sample: &LocalSample<'_>, place: &CodePlace, level: char) -> u64 {
+        let Some((object, symbol)) = place.object.zip(place.symbol) else {
+            return self.named_symbol(&sample.named_frame(place), level);
+        };
+        if let Some(number) = self.places.get(object, symbol) {
             return number;
         }
-        let number = self.named_symbol(sample);
-        self.places.set(object, symbol, event, number);
+        let number = self.named_symbol(&sample.named_frame(place), level);
+        self.places.set(object, symbol, number);
         number
     }
 
-    fn named_symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
-        let code = sample.code();
-        let level = level(sample);
+    fn named_symbol(&mut self, code: &Named<'_>, level: char) -> u64 {
         match &code.symbol {
             Some(symbol) => {
                 let file = self.texts.text(short_name(code.dso));
                 let start = code.shown_address.wrapping_sub(code.symbol_offset);
-                self.symbols
-                    .placed(symbol, [start, file, event(sample)], level)
+                self.symbols.placed(symbol, [start, file, 0], level)
             }
             None => self
                 .symbols
-                .placed("", [code.shown_address, NO_FILE, event(sample)], level),
+                .placed("", [code.shown_address, NO_FILE, 0], level),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Samples of a file summed up by keys, as `perf report` and `perf mem report` do.
 
+mod calls;
 mod filter;
 mod index;
 mod keys;
@@ -7,15 +8,19 @@ mod measures;
 mod names;
 mod nodes;
 mod parts;
+mod paths;
 mod rows;
 mod symbol_numbers;
+mod tree;
 
+pub use calls::{Children, ChildrenError, Function, Tree, Trees};
 pub use filter::{Filter, FilterError};
 pub use keys::{Key, KeyError, Shown, Value};
 pub use measures::{Measures, Weights};
 pub use nodes::Nodes;
 pub use parts::Part;
 pub use rows::{Ready, Rows};
+pub use tree::{Node, Order};
 
 /// What `overhead` is the share of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

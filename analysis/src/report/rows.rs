@@ -1,9 +1,11 @@
 //! Rows: sums of the samples with equal keys, apart for each event. Nothing is allocated for a sample whose row exists.
 
 use super::Estimator;
+use super::calls::Children;
 use super::index::Index;
 use super::keys::{Key, Reader, Shown, data_src};
 use super::measures::{Measures, Weights};
+use super::paths::{NO_CHAIN, Paths};
 use crate::interval::share;
 use crate::significance::Sums;
 use memwide_decoder::local::LocalSample;
@@ -50,6 +52,8 @@ struct Rest {
 /// One row, ready to be shown.
 #[derive(Debug)]
 pub struct Ready<'a> {
+    /// Number of the row.
+    pub(super) number: usize,
     /// Index of the event.
     pub event: usize,
     /// One for each key.
@@ -58,6 +62,8 @@ pub struct Ready<'a> {
     pub measures: Measures,
     /// Share within the event and its interval; `None` if the event has nothing to share.
     pub share: Option<(f64, Option<[f64; 2]>)>,
+    /// The same of the function and all it called, if that was counted.
+    pub children: Option<Children>,
 }
 
 /// The sums of a file.
@@ -77,6 +83,10 @@ pub struct Rows {
     /// Samples that wait for their rows; their further numbers one after the other.
     waiting: Vec<Waiting>,
     numbers: Vec<u64>,
+    /// Callchains, if they are asked for.
+    paths: Option<Paths>,
+    /// By row, once counted.
+    children: Vec<Children>,
 }
 
 /// Samples whose rows are looked up together: the memory they lie in then comes in one wait, not one after the other.
@@ -88,6 +98,7 @@ struct Waiting {
     hash: u64,
     inline: [u64; INLINE],
     event: u32,
+    chain: u32,
     ins_lat: u16,
     retire_lat: u16,
     first: DataSrc,
@@ -110,7 +121,7 @@ impl Rows {
             .map(|event| by.unwrap_or_else(|| Weights::of(events, event).default_estimator()));
         Self {
             by: by.collect(),
-            reader: Reader::new(features, count),
+            reader: Reader::new(features),
             all: Vec::new(),
             rest: Vec::new(),
             more: Vec::new(),
@@ -120,6 +131,23 @@ impl Rows {
             numbers: Vec::with_capacity(TOGETHER * keys.len().saturating_sub(INLINE)),
             events: Arc::clone(events),
             keys,
+            paths: None,
+            children: Vec::new(),
+        }
+    }
+
+    /// Keeps callchains; samples must come with the frames of those met for the first time, and each through [`Rows::meet`].
+    #[must_use]
+    pub fn with_paths(mut self) -> Self {
+        self.paths = Some(Paths::default());
+        self
+    }
+
+    /// Takes note of a callchain. To be called for every sample, also those that do not count.
+    #[inline]
+    pub fn meet(&mut self, sample: &LocalSample<'_>) {
+        if let Some(paths) = &mut self.paths {
+            paths.meet(sample, &mut self.reader);
         }
     }
 
@@ -148,10 +176,13 @@ impl Rows {
             self.numbers.push(number);
         }
         let weight = sample.weight().unwrap_or_default();
+        let chain = sample.chain();
+        let chain = chain.and_then(|chain| u32::try_from(chain.index()).ok());
         self.waiting.push(Waiting {
             hash: hasher.finish(),
             inline,
             event,
+            chain: chain.unwrap_or(NO_CHAIN),
             ins_lat: weight.ins_lat,
             retire_lat: weight.retire_lat,
             first: data_src(sample),
@@ -189,6 +220,9 @@ impl Rows {
                 None => self.row(sample, numbers_at(&numbers, at, many)),
             };
             self.add_to(row as usize, sample);
+            if let Some(paths) = &mut self.paths {
+                paths.add(row, sample.chain, sample.value);
+            }
         }
         (self.waiting, self.numbers) = (waiting, numbers);
         self.waiting.clear();
@@ -268,6 +302,11 @@ impl Rows {
         self.by.get(event).copied().unwrap_or(Estimator::Samples)
     }
 
+    /// Sum of what `overhead` of an event rests on.
+    pub fn sum(&self, event: usize) -> f64 {
+        self.whole(event).map_or(0.0, |whole| whole.sum)
+    }
+
     /// Sums of each event that has samples.
     pub fn totals(&self) -> impl Iterator<Item = (usize, &Measures)> {
         let totals = self.totals.iter().enumerate();
@@ -280,7 +319,9 @@ impl Rows {
     pub fn ready(&self) -> Vec<Ready<'_>> {
         let mut order: Vec<(u32, f64, usize)> = Vec::with_capacity(self.all.len());
         for (at, row) in self.all.iter().enumerate() {
-            let part = self.share(at).map_or(0.0, |(part, _)| part);
+            let own = self.share(at).map(|(part, _)| part);
+            let children = self.children_of(at).map(|children| children.share);
+            let part = children.unwrap_or(own).unwrap_or(0.0);
             order.push((row.event, part, at));
         }
         order.sort_unstable_by(|one, other| {
@@ -291,7 +332,10 @@ impl Rows {
             .iter()
             .filter_map(|(_, _, at)| self.ready_row(*at))
             .collect();
-        let part = |row: &Ready<'_>| row.share.map(|(part, _)| part);
+        let part = |row: &Ready<'_>| match row.children {
+            Some(children) => children.share,
+            None => row.share.map(|(part, _)| part),
+        };
         let equal = |one: &Ready<'_>, other: &Ready<'_>| {
             one.event == other.event && part(one) == part(other)
         };
@@ -347,13 +391,77 @@ impl Rows {
         let name = self.event_name(event);
         let keys = self.keys.iter().zip(numbers);
         Some(Ready {
+            number: at,
             event,
             keys: keys
                 .map(|(key, number)| self.reader.show(*key, *number, rest.first, name))
                 .collect(),
             measures: self.measures(at)?,
             share: self.share(at),
+            children: self.children_of(at),
         })
+    }
+
+    fn children_of(&self, at: usize) -> Option<Children> {
+        let children = *self.children.get(at)?;
+        let whole = self.whole(self.all.get(at)?.event as usize)?;
+        let share = (whole.sum > 0.0).then(|| children.value / whole.sum);
+        Some(Children { share, ..children })
+    }
+
+    pub(super) fn paths(&self) -> Option<&Paths> {
+        self.paths.as_ref()
+    }
+
+    pub(super) fn take_paths(&mut self) -> Option<Paths> {
+        self.paths.take()
+    }
+
+    pub(super) fn put_paths(&mut self, paths: Paths, children: Vec<Children>) {
+        (self.paths, self.children) = (Some(paths), children);
+    }
+
+    /// Event and numbers of a row.
+    pub(super) fn numbers_of(&self, row: u32) -> (u32, Vec<u64>) {
+        let (at, more) = (row as usize, self.keys.len().saturating_sub(INLINE));
+        let Some(row) = self.all.get(at) else {
+            return (0, Vec::new());
+        };
+        let inline = row.inline.iter().take(self.keys.len());
+        let numbers = inline.chain(numbers_at(&self.more, at, more));
+        (row.event, numbers.copied().collect())
+    }
+
+    /// The row with these numbers, without a sample if it is new.
+    pub(super) fn row_with(&mut self, event: u32, numbers: &[u64], first: DataSrc) -> u32 {
+        let (few, many) = numbers.split_at(numbers.len().min(INLINE));
+        let mut inline = [0; INLINE];
+        for (place, number) in inline.iter_mut().zip(few) {
+            *place = *number;
+        }
+        let mut hasher = FxHasher::default();
+        event.hash(&mut hasher);
+        for number in numbers {
+            number.hash(&mut hasher);
+        }
+        let sample = Waiting {
+            hash: hasher.finish(),
+            inline,
+            event,
+            chain: NO_CHAIN,
+            ins_lat: 0,
+            retire_lat: 0,
+            first,
+            weight: 0,
+            period: 0,
+            value: 0.0,
+        };
+        self.row(&sample, many)
+    }
+
+    /// What a number means that is not of a row.
+    pub(super) fn shown(&self, key: Key, number: u64) -> Shown<'_> {
+        self.reader.show(key, number, DataSrc::default(), "")
     }
 }
 

@@ -1,5 +1,6 @@
 //! One decoded sample of a file, its names borrowed from the session.
 
+use super::chains::ChainIx;
 use super::source::Chain;
 use crate::classified::Derived;
 use crate::context::Mode;
@@ -32,6 +33,7 @@ pub struct LocalSample<'a> {
     pub(super) code_place: Option<Place>,
     pub(super) data_place: Option<Place>,
     pub(super) frames: &'a [(u64, Place)],
+    pub(super) chain: Option<ChainIx>,
     pub(super) lines: Option<Chain>,
     pub(super) frame_lines: &'a [Chain],
     pub(super) objects: &'a Objects,
@@ -157,6 +159,22 @@ impl<'a> LocalSample<'a> {
             ip: *ip,
             named: named(objects, place),
         })
+    }
+
+    /// The number of the callchain, where [`Wanted::CHAINS`](super::Wanted::CHAINS) was asked for and there are not too many:
+    /// its frames are given with the first sample that has it.
+    pub fn chain(&self) -> Option<ChainIx> {
+        self.chain
+    }
+
+    /// Addresses and places of the callchain, innermost first: equal places have equal names.
+    pub fn frames(&self) -> &'a [(u64, Place)] {
+        self.frames
+    }
+
+    /// Names of a frame's place.
+    pub fn named_frame(&self, place: &Place) -> Named<'a> {
+        self.named(place)
     }
 
     /// The line of the source that the code address comes from, with the functions inlined there, innermost first; empty

@@ -23,6 +23,9 @@ impl Wanted {
     pub const LINES: Self = Self(1 << 5);
     /// The same for the callchain's addresses, with the functions inlined there; needs [`Wanted::FRAMES`].
     pub const INLINES: Self = Self(1 << 6);
+    /// With [`Wanted::FRAMES`]: numbers of callchains; without [`Wanted::DERIVED`] frames then come only with the first sample
+    /// of each.
+    pub const CHAINS: Self = Self(1 << 7);
     /// Everything but what only debug information says.
     pub const ALL: Self = Self((1 << 5) - 1);
 

@@ -95,9 +95,20 @@ pub struct Space {
     barriers: Vec<u64>,
     last_hit: usize,
     dropped: u64,
+    /// Stands for what is mapped now; 0 if nothing does yet.
+    stamp: u64,
 }
 
 impl Space {
+    /// A number that changes when what is mapped does; `next` counts those of all spaces.
+    pub(crate) fn stamp(&mut self, next: &mut u64) -> u64 {
+        if self.stamp == 0 {
+            *next += 1;
+            self.stamp = *next;
+        }
+        self.stamp
+    }
+
     /// The mapping at an address at a time.
     pub fn lookup(&mut self, address: u64, time: u64) -> Option<Area> {
         let hit = match self.live.get(self.last_hit) {
@@ -134,6 +145,7 @@ impl Space {
 
     /// Enters a mapping at a time; what it covers ends there, what covers it later stays.
     pub fn insert(&mut self, area: Area, time: u64) {
+        self.stamp = 0;
         if area.start >= area.end {
             return;
         }
@@ -264,12 +276,14 @@ impl Space {
 
     /// Removes what is mapped within `[start, end)` from a time on.
     pub fn remove(&mut self, start: u64, end: u64, time: u64) {
+        self.stamp = 0;
         self.cut(start, end, time);
         self.newest = self.newest.max(time);
     }
 
     /// Ends every mapping at a time: an exec, or a new process of the same number.
     pub fn clear(&mut self, time: u64) {
+        self.stamp = 0;
         for version in &mut self.old {
             if version.lives_at(time) {
                 version.to = time;

@@ -63,6 +63,8 @@ pub struct Spaces {
     names: Names,
     areas: usize,
     dropped: u64,
+    /// Stamps given out.
+    stamps: u64,
 }
 
 impl Spaces {
@@ -75,6 +77,7 @@ impl Spaces {
             names: Names::default(),
             areas: 0,
             dropped: 0,
+            stamps: 0,
         };
         spaces.comm(0, 0, b"swapper", false, 0);
         spaces
@@ -188,6 +191,14 @@ impl Spaces {
     /// The mapping of a process at an address at a time.
     pub fn lookup(&mut self, pid: u32, address: u64, time: u64) -> Option<Area> {
         self.processes.get_mut(&pid)?.space.lookup(address, time)
+    }
+
+    /// Stands for what a process and another space have mapped now: equal numbers, equal answers to a lookup. 0 for a process
+    /// that is not known.
+    pub(crate) fn stamps(&mut self, pid: u32, other: &mut Space) -> [u64; 2] {
+        let process = self.processes.get_mut(&pid);
+        let own = process.map_or(0, |process| process.space.stamp(&mut self.stamps));
+        [own, other.stamp(&mut self.stamps)]
     }
 
     /// The mapping that ends where another begins.

@@ -44,6 +44,42 @@ impl RowArgs {
     }
 }
 
+/// What of callchains is shown.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CallArgs {
+    /// The tree of calls below each row: from its function to the callers, or from the outermost caller down to it
+    #[arg(
+        short = 'g',
+        long,
+        value_name = "ORDER",
+        value_enum,
+        num_args = 0..=1,
+        default_missing_value = "callee",
+        conflicts_with = "server"
+    )]
+    pub(crate) call_graph: Option<CallOrder>,
+    /// Also what each function and all it called add up to; rows for functions that only call
+    #[arg(long, conflicts_with = "server")]
+    pub(crate) children: bool,
+    /// Branches of the tree below this percentage of the event's sum are cut, and counted
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 0.5,
+        requires = "call_graph"
+    )]
+    pub(crate) percent_limit: f64,
+}
+
+/// Which way a tree of calls grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CallOrder {
+    /// From the function to its callers
+    Callee,
+    /// From the outermost caller down
+    Caller,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT_FILES)]
 pub(crate) struct AnnotateArgs {

@@ -7,8 +7,9 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::print_json;
 use crate::recording::Recording;
-use crate::report::{question, table};
+use crate::report::{Calls, question, table};
 use memwide_analysis::report::{Estimator, Filter, Key, Rows};
+use memwide_decoder::local::Wanted;
 use std::io;
 use std::ops::ControlFlow;
 
@@ -32,18 +33,29 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
     } else {
         keys
     };
+    let calls = Calls::of(args, &keys)?;
     let wanted = keys.iter().map(|key| key.wanted());
-    let wanted = wanted.fold(filter.wanted(), |all, one| all | one);
+    let mut wanted = wanted.fold(filter.wanted(), |all, one| all | one);
+    if calls.are_wanted() {
+        wanted = wanted | Wanted::FRAMES | Wanted::CHAINS;
+    }
     let recording = Recording::open(&args.input, &args.symbols)?.wanting(wanted);
     let mut rows = Rows::new(keys, by, recording.events(), recording.features());
+    if calls.are_wanted() {
+        rows = rows.with_paths();
+    }
     let left = recording.each(|sample| {
+        rows.meet(sample);
         if filter.takes(sample) {
             rows.add(sample);
         }
         ControlFlow::Continue(())
     })?;
     rows.settle();
-    let table = table(&rows, &left, args.format, args.filter.limit);
+    if calls.children {
+        rows.count_children();
+    }
+    let table = table(&rows, &left, args.format, args.filter.limit, calls);
     let printed = match &table.json {
         Some(document) => print_json(document),
         None => table.print(args.format),

@@ -1,24 +1,31 @@
 //! Rows as a table, CSV or the JSON document of the design.
 
+use super::calls::{Calls, lines};
 use crate::cli::Format;
 use crate::output::{Column, Table, grouped};
 use crate::recording::Leftovers;
-use memwide_analysis::report::{self, Measures, Ready, Rows, Shown, Weights};
+use memwide_analysis::report::{self, Key, Measures, Ready, Rows, Shown, Weights};
 use serde_json::{Map, Value, json};
 
 /// What the intervals of one file rest on: the samples alone.
 const CI_BASIS: &str = "sampling_only";
 
 /// The answer in a format, at most `limit` rows of it.
-pub(crate) fn table(rows: &Rows, left: &Leftovers, format: Format, limit: Option<u32>) -> Table {
+pub(crate) fn table(
+    rows: &Rows,
+    left: &Leftovers,
+    format: Format,
+    limit: Option<u32>,
+    calls: Calls,
+) -> Table {
     let mut ready = rows.ready();
     let all = ready.len();
     ready.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
     match format {
-        Format::Table => for_people(rows, &ready, all, left),
-        Format::Csv => for_spreadsheets(rows, &ready),
+        Format::Table => for_people(rows, &ready, all, left, calls),
+        Format::Csv => for_spreadsheets(rows, &ready, calls),
         Format::Json => Table {
-            json: Some(document(rows, &ready, left)),
+            json: Some(document(rows, &ready, left, calls)),
             ..Table::default()
         },
     }
@@ -36,7 +43,7 @@ fn value(shown: &Shown<'_>) -> Value {
     }
 }
 
-fn document(rows: &Rows, ready: &[Ready<'_>], left: &Leftovers) -> Value {
+fn document(rows: &Rows, ready: &[Ready<'_>], left: &Leftovers, calls: Calls) -> Value {
     let mut total = Measures::default();
     let mut all = Weights {
         any: false,
@@ -60,7 +67,15 @@ fn document(rows: &Rows, ready: &[Ready<'_>], left: &Leftovers) -> Value {
     let mut totals = Map::new();
     insert_measures(&mut totals, &total, all);
     totals.insert("events".to_owned(), events.into());
-    let listed: Vec<Value> = ready.iter().map(|row| json_row(rows, row)).collect();
+    let trees = calls.trees(rows);
+    let listed = ready.iter().map(|row| {
+        let mut out = json_row(rows, row);
+        if let Some(trees) = &trees {
+            calls.insert(&mut out, trees, row, rows.sum(row.event));
+        }
+        Value::Object(out)
+    });
+    let listed: Vec<Value> = listed.collect();
     json!({"total": totals, "completeness": completeness(left), "rows": listed})
 }
 
@@ -80,7 +95,7 @@ fn insert_measures(into: &mut Map<String, Value>, measures: &Measures, weights: 
     }
 }
 
-fn json_row(rows: &Rows, row: &Ready<'_>) -> Value {
+fn json_row(rows: &Rows, row: &Ready<'_>) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("event".to_owned(), rows.event_name(row.event).into());
     for (key, shown) in rows.keys().iter().zip(&row.keys) {
@@ -102,7 +117,11 @@ fn json_row(rows: &Rows, row: &Ready<'_>) -> Value {
     );
     let basis = if interval.is_some() { CI_BASIS } else { "none" };
     out.insert("ci_basis".to_owned(), basis.into());
-    Value::Object(out)
+    if let Some(children) = row.children {
+        out.insert("children".to_owned(), children.share.into());
+        out.insert("children_samples".to_owned(), children.samples.into());
+    }
+    out
 }
 
 /// What of a file is not in the answer.
@@ -123,7 +142,13 @@ pub(crate) fn completeness(left: &Leftovers) -> Value {
     })
 }
 
-fn for_people(rows: &Rows, ready: &[Ready<'_>], all: usize, left: &Leftovers) -> Table {
+fn for_people(
+    rows: &Rows,
+    ready: &[Ready<'_>],
+    all: usize,
+    left: &Leftovers,
+    calls: Calls,
+) -> Table {
     let totals: Vec<_> = rows.totals().collect();
     let (several, weighted) = (
         totals.len() > 1,
@@ -133,6 +158,9 @@ fn for_people(rows: &Rows, ready: &[Ready<'_>], all: usize, left: &Leftovers) ->
     if several {
         columns.push(Column::new("event", ""));
     }
+    if calls.children {
+        columns.push(Column::new("children", "ratio"));
+    }
     columns.extend([
         Column::new("overhead", "ratio"),
         Column::new("samples", "samples"),
@@ -141,33 +169,55 @@ fn for_people(rows: &Rows, ready: &[Ready<'_>], all: usize, left: &Leftovers) ->
         columns.push(Column::new("perf_weight", "cycles"));
     }
     columns.extend(rows.keys().iter().map(|key| Column::new(key.name(), "")));
-    let cells =
-        ready.iter().map(|row| {
-            let mut cells = Vec::with_capacity(columns.len());
-            if several {
-                cells.push(rows.event_name(row.event).into());
-            }
-            cells.push(row.share.map(|(overhead, _)| overhead).into());
-            cells.push(row.measures.samples.into());
-            if weighted {
-                cells.push(row.measures.perf_weight.into());
-            }
-            cells.extend(rows.keys().iter().zip(&row.keys).map(
-                |(key, shown)| match &shown.value {
+    let is_symbol = |key: &Key| *key == Key::Symbol;
+    let tree_at = rows.keys().iter().position(is_symbol).unwrap_or(0);
+    let trees = calls.trees(rows);
+    let mut rows_shown: Vec<Vec<Value>> = Vec::with_capacity(ready.len());
+    for row in ready {
+        let mut cells = Vec::with_capacity(columns.len());
+        if several {
+            cells.push(rows.event_name(row.event).into());
+        }
+        if calls.children {
+            cells.push(row.children.and_then(|children| children.share).into());
+        }
+        cells.push(row.share.map(|(overhead, _)| overhead).into());
+        cells.push(row.measures.samples.into());
+        if weighted {
+            cells.push(row.measures.perf_weight.into());
+        }
+        cells.extend(
+            rows.keys()
+                .iter()
+                .zip(&row.keys)
+                .map(|(key, shown)| match &shown.value {
                     report::Value::Text(text) if key.has_mode() => {
                         format!("[{}] {text}", shown.mode).into()
                     }
                     report::Value::Number(number) => number.to_string().into(), // a name, not a quantity
                     _ => value(shown),
-                },
-            ));
-            cells
-        });
-    let rows_shown: Vec<Vec<Value>> = cells.collect();
+                }),
+        );
+        rows_shown.push(cells);
+        let tree = trees.as_ref().map(|trees| trees.of(row));
+        for line in tree
+            .iter()
+            .flat_map(|tree| lines(tree, rows.sum(row.event)))
+        {
+            let mut cells = vec![Value::from(""); columns.len()];
+            let first = usize::from(several) + usize::from(calls.children);
+            let keys = columns.len() - rows.keys().len();
+            cells[first] = line.overhead;
+            cells[first + 1] = line.samples.into();
+            cells[keys + tree_at] = line.text.into();
+            rows_shown.push(cells);
+        }
+    }
     let mut notes: Vec<String> = totals
         .iter()
         .map(|(event, total)| about(rows, *event, total))
         .collect();
+    notes.extend(calls.note());
     if all > ready.len() {
         notes.push(format!(
             "{} of {} rows shown",
@@ -200,7 +250,7 @@ fn about(rows: &Rows, event: usize, total: &Measures) -> String {
     text
 }
 
-fn for_spreadsheets(rows: &Rows, ready: &[Ready<'_>]) -> Table {
+fn for_spreadsheets(rows: &Rows, ready: &[Ready<'_>], calls: Calls) -> Table {
     let mut columns = vec![Column::new("event", "")];
     for key in rows.keys() {
         columns.push(Column::new(key.name(), ""));
@@ -219,7 +269,12 @@ fn for_spreadsheets(rows: &Rows, ready: &[Ready<'_>]) -> Table {
         ("ci95_low", "ratio"),
         ("ci95_high", "ratio"),
         ("ci_basis", ""),
+        ("children", "ratio"),
+        ("children_samples", "samples"),
     ] {
+        if name.starts_with("children") && !calls.children {
+            continue;
+        }
         columns.push(Column::new(name, unit));
     }
     let cells = ready.iter().map(|row| {

@@ -8,6 +8,7 @@
 )]
 
 mod annotate;
+mod calls;
 mod collection;
 mod damaged;
 mod diff;
