@@ -1,6 +1,7 @@
 //! Symbols from this machine's file system, as perf finds them: never from a file that is not the one that was mapped.
 
 mod debuginfod;
+pub(crate) mod jit;
 mod kernel;
 mod places;
 mod vdso;
@@ -12,8 +13,7 @@ use crate::local::{ObjectRequest, ObjectSource};
 use crate::symbols::{Object, What};
 use debuginfod::Artifact;
 use memwide_objects::{
-    DebugError, DebugInfo, Flags, Limits, LinkSections, ObjectId, Segments, Source, Symbol,
-    SymbolTable, Symbols, SymbolsBuilder, read_image,
+    DebugError, DebugInfo, Limits, LinkSections, ObjectId, Segments, SymbolTable, read_image,
 };
 use std::fmt::Write;
 use std::fs::File;
@@ -125,9 +125,7 @@ impl ObjectSource for FileSource {
                 }
                 self.table(&bytes, None)
             }
-            What::Jit => read(Path::new(&*identity.path))
-                .map(|text| perf_map(&text))
-                .ok_or_else(|| format!("no {}", identity.path)),
+            What::Jit => jit::table(request, &self.places, &self.limits),
             What::File | What::Shared => self.elf(&self.file(identity)?),
             _ => Err("no file".into()),
         }
@@ -188,28 +186,6 @@ fn split_hex(id: &[u8]) -> Option<(String, String)> {
     let text = hex(id);
     let (head, tail) = text.split_at_checked(2)?;
     (!tail.is_empty()).then(|| (head.to_owned(), tail.to_owned()))
-}
-
-/// `/tmp/perf-PID.map`: `START SIZE name` a line, hexadecimal.
-fn perf_map(text: &[u8]) -> SymbolTable {
-    let mut builder = SymbolsBuilder::default();
-    for line in String::from_utf8_lossy(text).lines() {
-        let mut words = line.splitn(3, ' ');
-        let mut number = || u64::from_str_radix(words.next()?, 16).ok();
-        let (Some(start), Some(size)) = (number(), number()) else {
-            continue;
-        };
-        if let Some(name) = words.next() {
-            builder.push(Symbol {
-                start,
-                size,
-                name,
-                source: Source::SymTab,
-                flags: Flags::NONE,
-            });
-        }
-    }
-    SymbolTable::from_parts(Segments::default(), builder.finish(), Symbols::default())
 }
 
 #[cfg(test)]

@@ -55,6 +55,8 @@ pub struct ObjectRequest<'a> {
     pub what: What,
     /// Address that kernel and module symbols are to be relative to.
     pub base: u64,
+    /// The dump that the process mapped, for generated code.
+    pub jit_dump: Option<&'a str>,
     /// The kernel that ran, for kernel and modules.
     pub kernel: Option<&'a Identity>,
 }
@@ -405,6 +407,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             identity: &wanted.identity,
             what: wanted.what,
             base: wanted.base,
+            jit_dump: self.machine.jit_dump(wanted.mapping),
             kernel: self.machine.kernel().map(|kernel| &kernel.identity),
         };
         let (mapping, kind) = (wanted.mapping, wanted.identity.kind);

@@ -1,6 +1,7 @@
 //! One host as its records tell it: tasks, mappings, kernel; and what an address in it means.
 
 use crate::context::{Mode, Task, context};
+use crate::edge::jit::is_dump;
 use crate::identity::{FileKey, Identity, Kind, hashed};
 use crate::names::NameIx;
 use crate::space::{Area, Fork, Policy, Space, Spaces};
@@ -24,6 +25,8 @@ const CODE: Access = Access {
 const KERNEL_NAME: &str = "[kernel.kallsyms";
 /// Name under which perf shows the kernel.
 const KERNEL_DSO: &str = "[kernel.kallsyms]";
+/// Most dumps remembered.
+const JIT_DUMPS_MAX: usize = 1 << 16;
 /// Name under which the collector and every other part of memwide runs.
 const OWN_COMM: &str = "memwide";
 /// The process that starts kernel threads.
@@ -59,6 +62,8 @@ pub struct Machine {
     /// Distinguishes generated code of equal process numbers on different boots.
     boot: Box<[u8]>,
     kernel_object: Option<ObjectIx>,
+    /// Dumps that processes mapped, by the mapping of the code they generate.
+    jit_dumps: FxHashMap<MappingId, Box<str>>,
     /// Place of memwide's own name.
     own: NameIx,
 }
@@ -77,6 +82,7 @@ impl Machine {
             kernel_id: Box::default(),
             boot: Box::default(),
             kernel_object: None,
+            jit_dumps: FxHashMap::default(),
         }
     }
 
@@ -230,12 +236,15 @@ impl Machine {
         if mmap.flags & MAP_HUGETLB != 0 {
             what = What::Anonymous;
         }
+        if access.executable && is_dump(name) && self.jit_dumps.len() < JIT_DUMPS_MAX {
+            let code = self.jit_identity(mmap.pid).mapping_id();
+            self.jit_dumps.insert(code, name.into());
+        }
         let generated =
             matches!(what, What::Anonymous | What::Heap | What::Stack) || name.starts_with("/SYSV");
         let identity = if generated && access.executable {
             what = What::Jit;
-            let id = hashed("jit", &[&self.boot, &mmap.pid.to_le_bytes()]);
-            Identity::new(Kind::Jit, &id, &format!("/tmp/perf-{}.map", mmap.pid))
+            self.jit_identity(mmap.pid)
         } else {
             match (self.build_id_of(mmap, name), name) {
                 (Some(id), "[vdso]") => Identity::new(Kind::Vdso, &id, name),
@@ -260,6 +269,16 @@ impl Machine {
             access,
         };
         self.spaces.map(mmap.pid, area, time);
+    }
+
+    fn jit_identity(&self, pid: u32) -> Identity {
+        let id = hashed("jit", &[&self.boot, &pid.to_le_bytes()]);
+        Identity::new(Kind::Jit, &id, &format!("/tmp/perf-{pid}.map"))
+    }
+
+    /// The dump of a process's generated code, if it mapped one: runtimes do that to say where it is.
+    pub(crate) fn jit_dump(&self, mapping: MappingId) -> Option<&str> {
+        self.jit_dumps.get(&mapping).map(|path| &**path)
     }
 
     fn build_id_of(&self, mmap: &Mmap2<'_>, name: &str) -> Option<Box<[u8]>> {

@@ -8,12 +8,13 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{Endian, Endianness, StringTable};
 
 use crate::aliases::{Candidate, Origin, settle};
-use crate::plt;
+use crate::pclntab::Pclntab;
 use crate::table::{Gap, Gaps};
 use crate::{
     Flags, Limits, ObjectError, ObjectId, Segment, Segments, Source, Symbol, SymbolTable,
     SymbolsBuilder,
 };
+use crate::{image, plt};
 
 /// Most bytes of names kept for each byte of the files. Symbols may share a name, so that a small file could fill memory with
 /// copies of one; in real programs all names together are shorter than the files.
@@ -64,6 +65,10 @@ fn read_class<E: FileHeader<Endian = Endianness>>(
     found.take_table(&image, elf::SHT_DYNSYM, Source::DynSym);
     settle(&mut found.candidates, Origin::File);
     settle(&mut found.thread_locals, Origin::File);
+    if !image.has(elf::SHT_SYMTAB) && debug.is_none() {
+        found.take_go(&image);
+        settle(&mut found.candidates, Origin::File);
+    }
     plt::add_stubs(&image, &mut found);
 
     let Found {
@@ -293,6 +298,36 @@ impl<'a, 'l> Found<'a, 'l> {
             } else {
                 self.candidates.push(candidate);
             }
+        }
+    }
+
+    /// The functions that Go's runtime knows, of a program without symbols.
+    fn take_go<E: FileHeader<Endian = Endianness>>(&mut self, image: &Image<'a, E>) {
+        let mut sections = image::GO_TABLES.iter();
+        let Some((_, section)) = sections.find_map(|name| image.named(name)) else {
+            return;
+        };
+        let text = image.named(".text");
+        let text = text.map_or(0, |(_, text)| text.sh_addr(image.endian).into());
+        let Some(table) = Pclntab::parse(image.content(section), text) else {
+            return;
+        };
+        for function in table.functions() {
+            let Some(name) = self.name(table.names, function.name) else {
+                self.gaps.add(Gap::SymbolsMalformed);
+                continue;
+            };
+            if !self.room_for(&name) {
+                return;
+            }
+            self.candidates.push(Candidate {
+                start: function.start,
+                size: function.size,
+                name,
+                source: Source::SymTab,
+                flags: Flags::NONE,
+                module: "",
+            });
         }
     }
 

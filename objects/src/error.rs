@@ -65,6 +65,36 @@ pub enum ModulesError {
     },
 }
 
+/// Why a jitdump was given up; what came before is kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JitError {
+    /// It does not start as one.
+    #[error("no jitdump: it does not start with the header of one")]
+    NotADump,
+
+    /// A record shorter than its fields.
+    #[error("a record of {size} bytes in a jitdump, shorter than its fields")]
+    RecordSize {
+        /// Bytes it says it has.
+        size: u32,
+    },
+
+    /// Code longer than its record.
+    #[error("a function of {size} bytes in a jitdump, longer than its record")]
+    CodeSize {
+        /// Bytes it says it has.
+        size: u64,
+    },
+
+    /// Reading the file failed.
+    #[error("the file cannot be read: {kind}")]
+    Unreadable {
+        /// What the system says.
+        kind: std::io::ErrorKind,
+    },
+}
+
 /// Why a received table was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

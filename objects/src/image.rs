@@ -11,7 +11,10 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 const HEAD: usize = 4096;
 
 /// Sections that tell of symbols although they are of the kind that code and data are of: always read.
-const ALWAYS: [&[u8]; 2] = [b".gnu_debugdata", b".gopclntab"];
+const ALWAYS: [&str; 1] = [".gnu_debugdata"];
+
+/// Likewise, where there is no table of symbols: what Go's runtime knows of its functions.
+pub(crate) const GO_TABLES: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 
 /// Longest sections of code, data or debug information that are read all the same.
 const LEFT_OUT_ABOVE: u64 = 64 << 10;
@@ -108,13 +111,16 @@ fn kept<E: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Vec<Range<us
     let sections = header.section_headers(endian, image).ok()?;
     let names = header.section_strings(endian, image, sections);
     let names = names.unwrap_or_default();
+    let mut types = sections.iter().map(|section| section.sh_type(endian));
+    let has_symbols = types.any(|kind| kind == elf::SHT_SYMTAB);
+    let is_one_of = |name: &[u8], names: &[&str]| names.iter().any(|one| one.as_bytes() == name);
+    let tells =
+        |name: &[u8]| is_one_of(name, &ALWAYS) || (!has_symbols && is_one_of(name, &GO_TABLES));
     for section in sections {
         let size: u64 = section.sh_size(endian).into();
         let is_content = section.sh_type(endian) == elf::SHT_PROGBITS
             && size > LEFT_OUT_ABOVE
-            && section
-                .name(endian, names)
-                .is_ok_and(|name| !ALWAYS.contains(&name));
+            && section.name(endian, names).is_ok_and(|name| !tells(name));
         if is_content || section.sh_type(endian) == elf::SHT_NOBITS {
             continue;
         }

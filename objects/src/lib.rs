@@ -36,9 +36,11 @@ mod elf;
 mod error;
 mod image;
 mod index;
+mod jit;
 mod kallsyms;
 mod limits;
 mod modules;
+mod pclntab;
 mod plt;
 mod segments;
 mod spelling;
@@ -51,9 +53,10 @@ pub use debug::{
     DebugError, DebugInfo, DebugLink, DebugSections, LineRow, LinkSections, SourceFrame, crc32,
 };
 pub use demangle::demangle;
-pub use error::{KallsymsError, ModulesError, ObjectError, WireError};
+pub use error::{JitError, KallsymsError, ModulesError, ObjectError, WireError};
 pub use image::read_image;
 pub use index::{Index, SymbolRef};
+pub use jit::JitSymbols;
 pub use kallsyms::{Kallsyms, ModuleSymbols};
 pub use limits::Limits;
 pub use modules::{LoadedModule, parse_modules};

@@ -86,6 +86,7 @@ impl Apart {
             identity: &identity,
             what: What::File,
             base: 0,
+            jit_dump: None,
             kernel: None,
         };
         let named = source.load(&request)?.functions().named("hidden").is_some();
@@ -192,6 +193,7 @@ fn symbols_inside_of_a_stripped_program_are_read() {
         identity: &identity,
         what: What::File,
         base: 0,
+        jit_dump: None,
         kernel: None,
     };
     let table = apart.source(Places::default()).load(&request).unwrap();

@@ -5,6 +5,7 @@ fn request(identity: &Identity, what: What) -> ObjectRequest<'_> {
         identity,
         what,
         base: 0,
+        jit_dump: None,
         kernel: matches!(what, What::Kernel).then_some(identity),
     }
 }
@@ -82,17 +83,25 @@ fn another_kernels_symbols_are_not_taken_from_the_running_one() {
 }
 
 #[test]
-fn generated_code_is_named_by_its_map_file() {
-    let table = perf_map(b"7f00 20 first\n7f20 10 second name\nbroken\n");
-    let names: Vec<_> = table
-        .functions()
-        .iter()
-        .map(|s| (s.start, s.size, s.name))
-        .collect();
-    assert_eq!(
-        names,
-        [(0x7f00, 0x20, "first"), (0x7f20, 0x10, "second name")]
-    );
+fn generated_code_is_named_by_map_and_dump_below_symfs() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("tmp")).unwrap();
+    let map = folder.path().join("tmp/perf-999999999.map");
+    std::fs::write(map, "7f00 20 first\n").unwrap();
+    let identity = Identity::new(Kind::Jit, &[1; 8], "/tmp/perf-999999999.map");
+    let mut source = FileSource::new(Places {
+        symfs: Some(folder.path().to_owned()),
+        ..Places::default()
+    });
+    let mut asked = request(&identity, What::Jit);
+    let table = source.load(&asked).unwrap();
+    assert_eq!(table.functions().named("first").unwrap().start, 0x7f00);
+    std::fs::write(folder.path().join("jit-9.dump"), b"no dump").unwrap();
+    asked.jit_dump = Some("/jit-9.dump");
+    assert!(source.load(&asked).is_ok(), "the map is there all the same");
+    std::fs::remove_dir_all(folder.path().join("tmp")).unwrap();
+    let refused = source.load(&asked).unwrap_err();
+    assert!(refused.contains("no jitdump"), "{refused}");
 }
 
 #[test]

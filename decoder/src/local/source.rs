@@ -94,6 +94,7 @@ impl SourceLines {
                 identity: &known.identity,
                 what: known.what,
                 base: known.base,
+                jit_dump: None,
                 kernel: None,
             };
             source.debug_info(&request).map_err(Into::into)

@@ -12,6 +12,7 @@ mod calls;
 mod collection;
 mod damaged;
 mod diff;
+mod jit;
 mod other_order;
 mod perf;
 mod recorded;

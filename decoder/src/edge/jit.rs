@@ -1,0 +1,140 @@
+//! Names of generated code: the maps and dumps that runtimes write, also those inside of containers.
+
+use super::Places;
+use crate::local::ObjectRequest;
+use memwide_objects::{JitSymbols, Limits, Segments, SymbolTable, Symbols};
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+/// Largest map read, in bytes; of a larger one the start.
+const MAP_MAX: u64 = 256 << 20;
+
+/// Largest dump read, in bytes; of a larger one the start.
+const DUMP_MAX: u64 = 4 << 30;
+
+/// The names of the code a process generated.
+pub(super) fn table(
+    request: &ObjectRequest<'_>,
+    places: &Places,
+    limits: &Limits,
+) -> Result<SymbolTable, String> {
+    let mut symbols = JitSymbols::new(*limits);
+    let map = Path::new(&*request.identity.path);
+    let mut found = false;
+    let mut refused = None;
+    if let Some(file) = map_places(map, places).iter().find_map(|path| open(path)) {
+        let mut text = Vec::new();
+        found = file.take(MAP_MAX).read_to_end(&mut text).is_ok();
+        symbols.add_perf_map(&text);
+    }
+    if let Some(dump) = request.jit_dump {
+        let paths = dump_places(Path::new(dump), map, places);
+        if let Some(file) = paths.iter().find_map(|path| open(path)) {
+            let read = symbols.add_jitdump(&mut BufReader::new(file).take(DUMP_MAX));
+            found |= read.is_ok();
+            refused = read.err();
+        }
+    }
+    let symbols = symbols.finish();
+    if symbols.is_empty() && !found {
+        return Err(match refused {
+            Some(refused) => refused.to_string(),
+            None => format!("no {}", map.display()),
+        });
+    }
+    Ok(SymbolTable::from_parts(
+        Segments::default(),
+        symbols,
+        Symbols::default(),
+    ))
+}
+
+/// Where a map may lie. A runtime in a container writes it there, by the number its process has inside.
+fn map_places(map: &Path, places: &Places) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    if let Some((pid, inside)) = process_of(map).and_then(|pid| Some((pid, inner_pid(pid)?))) {
+        let root = Path::new("/proc").join(pid.to_string()).join("root");
+        let named = format!("perf-{inside}.map");
+        paths.push(root.join("tmp").join(named));
+    }
+    paths.push(places.below_root(map));
+    if places.symfs.is_some() {
+        paths.push(map.to_owned());
+    }
+    paths
+}
+
+/// A dump is named by the path its process opened it at.
+fn dump_places(dump: &Path, map: &Path, places: &Places) -> Vec<PathBuf> {
+    let mut paths = vec![places.below_root(dump)];
+    if let Some(pid) = process_of(map) {
+        let root = Path::new("/proc").join(pid.to_string()).join("root");
+        paths.push(root.join(dump.strip_prefix("/").unwrap_or(dump)));
+    }
+    paths
+}
+
+/// The number in `/tmp/perf-NUMBER.map`.
+fn process_of(map: &Path) -> Option<u32> {
+    let name = map.file_name()?.to_str()?;
+    name.strip_prefix("perf-")?
+        .strip_suffix(".map")?
+        .parse()
+        .ok()
+}
+
+/// The number a living process has in its innermost namespace, if that is another one than here.
+fn inner_pid(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    innermost(&status).filter(|inside| *inside != pid)
+}
+
+fn innermost(status: &str) -> Option<u32> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+/// Opens files only: devices and pipes could block for ever.
+fn open(path: &Path) -> Option<File> {
+    let is_file = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
+    is_file.then(|| File::open(path).ok())?
+}
+
+/// Whether a mapping's name is that of a dump: `jit-NUMBER.dump`.
+pub(crate) fn is_dump(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let number = name
+        .strip_prefix("jit-")
+        .and_then(|rest| rest.strip_suffix(".dump"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_inside_of_a_container_is_the_last_one() {
+        assert_eq!(innermost("Name:\ta\nNSpid:\t4711\t12\t1\n"), Some(1));
+        assert_eq!(innermost("Name:\ta\nNSpid:\t4711\n"), Some(4711));
+        assert_eq!(innermost("Name:\ta\n"), None);
+        assert_eq!(process_of(Path::new("/tmp/perf-4711.map")), Some(4711));
+        assert_eq!(process_of(Path::new("/tmp/perf-x.map")), None);
+    }
+
+    #[test]
+    fn dumps_are_known_by_their_names() {
+        assert!(is_dump("/home/a/jit-4711.dump"));
+        for other in [
+            "/home/a/jit-.dump",
+            "/home/a/jit-4711.dump.1",
+            "jit-a.dump",
+            "",
+        ] {
+            assert!(!is_dump(other), "{other}");
+        }
+    }
+}

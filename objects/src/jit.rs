@@ -1,0 +1,323 @@
+//! Names of code that a process generates: `/tmp/perf-PID.map` and jitdump files.
+//!
+//! Both are written by the process itself while it runs: they may end anywhere, repeat addresses and be made to fill memory.
+
+use crate::{Flags, JitError, Limits, Source, Symbol, Symbols, SymbolsBuilder};
+use std::io::{ErrorKind, Read};
+
+/// `JiTD`, in the byte order of the writer.
+const MAGIC: u32 = 0x4A69_5444;
+
+/// Bytes of a jitdump's own header that are read.
+const HEADER: usize = 40;
+
+/// Longest jitdump header and record head, in bytes.
+const HEADER_MAX: u32 = 4096;
+
+/// `total_size` counts the head itself: id, size, time.
+const RECORD_HEAD: usize = 16;
+
+const CODE_LOAD: u32 = 0;
+const CODE_CLOSE: u32 = 3;
+
+/// Symbols of generated code so far, within limits.
+#[derive(Debug)]
+pub struct JitSymbols {
+    limits: Limits,
+    builder: SymbolsBuilder,
+    name_bytes: usize,
+    count: usize,
+}
+
+impl JitSymbols {
+    /// None yet.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            builder: SymbolsBuilder::default(),
+            name_bytes: 0,
+            count: 0,
+        }
+    }
+
+    /// All of them. Where several begin at an address the one added last holds: code is generated again and again.
+    pub fn finish(self) -> Symbols {
+        self.builder.finish()
+    }
+
+    /// False when there is no more room.
+    fn add(&mut self, start: u64, size: u64, name: &str) -> bool {
+        let cut = name.floor_char_boundary(self.limits.name_len);
+        let name = name.get(..cut).unwrap_or_default();
+        self.name_bytes = self.name_bytes.saturating_add(name.len());
+        self.count += 1;
+        if self.count > self.limits.symbols || self.name_bytes > self.limits.name_bytes {
+            return false;
+        }
+        if name.is_empty() || size == 0 || start.checked_add(size).is_none() {
+            return true;
+        }
+        self.builder.push(Symbol {
+            start,
+            size,
+            name,
+            source: Source::SymTab,
+            flags: Flags::NONE,
+        })
+    }
+
+    /// Reads a perf map: `START SIZE name` a line, numbers in hexadecimal. Other lines are passed over, and so is a last line
+    /// without its end, which is still being written.
+    pub fn add_perf_map(&mut self, text: &[u8]) {
+        let whole = text.iter().rposition(|byte| *byte == b'\n');
+        let text = text.get(..whole.unwrap_or(0)).unwrap_or_default();
+        for line in text.split(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(line);
+            let mut words = line.splitn(3, ' ');
+            let mut number = || {
+                let word = words.next()?;
+                u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()
+            };
+            let (Some(start), Some(size)) = (number(), number()) else {
+                continue;
+            };
+            let name = words.next().unwrap_or_default().trim();
+            if !self.add(start, size, name) {
+                return;
+            }
+        }
+    }
+
+    /// Reads a jitdump from its start to its end, to where it is cut, or to what makes no sense. The code itself is passed
+    /// over.
+    pub fn add_jitdump(&mut self, file: &mut impl Read) -> Result<(), JitError> {
+        let mut header = [0; HEADER];
+        if !fill(file, &mut header)? {
+            return Err(JitError::NotADump);
+        }
+        let order = Order::of(&header).ok_or(JitError::NotADump)?;
+        let len = order.u32(&header, 8);
+        if !(40..=HEADER_MAX).contains(&len) {
+            return Err(JitError::NotADump);
+        }
+        skip(file, u64::from(len) - HEADER as u64)?;
+        let mut head = [0; RECORD_HEAD];
+        while fill(file, &mut head)? {
+            let (id, size) = (order.u32(&head, 0), order.u32(&head, 4));
+            let Some(body) = u64::from(size).checked_sub(RECORD_HEAD as u64) else {
+                return Err(JitError::RecordSize { size });
+            };
+            match id {
+                CODE_LOAD if self.load(file, order, body)? == Some(true) => {}
+                CODE_LOAD | CODE_CLOSE => return Ok(()),
+                // Debug and unwinding information; moved code, which no known writer has.
+                _ if !skip(file, body)? => return Ok(()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// One function: process, thread, address twice, size, number, name, code. `None` at the end of the file, false when there
+    /// is no more room.
+    fn load(
+        &mut self,
+        file: &mut impl Read,
+        order: Order,
+        body: u64,
+    ) -> Result<Option<bool>, JitError> {
+        const FIXED: usize = 40;
+        let mut fixed = [0; FIXED];
+        let Some(rest) = body.checked_sub(FIXED as u64) else {
+            return Err(JitError::RecordSize {
+                size: u32::try_from(body).unwrap_or(u32::MAX),
+            });
+        };
+        if !fill(file, &mut fixed)? {
+            return Ok(None);
+        }
+        let (address, size) = (order.u64(&fixed, 16), order.u64(&fixed, 24));
+        let name_len = rest.checked_sub(size).ok_or(JitError::CodeSize { size })?;
+        let read = name_len.min(self.limits.name_len as u64 + 1);
+        let mut name = Vec::new();
+        let got = file.by_ref().take(read).read_to_end(&mut name);
+        if got? as u64 != read {
+            return Ok(None);
+        }
+        let end = name.iter().position(|byte| *byte == 0);
+        let name = name.get(..end.unwrap_or(name.len())).unwrap_or_default();
+        let room = self.add(address, size, &String::from_utf8_lossy(name));
+        if !skip(file, rest - read)? {
+            return Ok(None);
+        }
+        Ok(Some(room))
+    }
+}
+
+/// Byte order of a writer.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    fn of(header: &[u8; HEADER]) -> Option<Self> {
+        let both = [Self::Little, Self::Big];
+        both.into_iter().find(|order| order.u32(header, 0) == MAGIC)
+    }
+
+    fn u32(self, bytes: &[u8], at: usize) -> u32 {
+        let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+        word.map_or(0, |word| match self {
+            Self::Little => u32::from_le_bytes(*word),
+            Self::Big => u32::from_be_bytes(*word),
+        })
+    }
+
+    fn u64(self, bytes: &[u8], at: usize) -> u64 {
+        let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+        word.map_or(0, |word| match self {
+            Self::Little => u64::from_le_bytes(*word),
+            Self::Big => u64::from_be_bytes(*word),
+        })
+    }
+}
+
+impl From<std::io::Error> for JitError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Unreadable { kind: error.kind() }
+    }
+}
+
+/// False if the file ends before.
+fn fill(file: &mut impl Read, bytes: &mut [u8]) -> Result<bool, JitError> {
+    match file.read_exact(bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn skip(file: &mut impl Read, bytes: u64) -> Result<bool, JitError> {
+    let passed = std::io::copy(&mut file.by_ref().take(bytes), &mut std::io::sink());
+    Ok(passed? == bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(symbols: JitSymbols) -> Vec<(u64, u64, String)> {
+        let symbols = symbols.finish();
+        symbols
+            .iter()
+            .map(|s| (s.start, s.size, s.name.to_owned()))
+            .collect()
+    }
+
+    fn map(text: &[u8]) -> Vec<(u64, u64, String)> {
+        let mut symbols = JitSymbols::new(Limits::default());
+        symbols.add_perf_map(text);
+        list(symbols)
+    }
+
+    #[test]
+    fn a_perf_map_has_a_function_a_line() {
+        let named = |start, size, name: &str| (start, size, name.to_owned());
+        assert_eq!(
+            map(b"7f20 10 second name\n0x7f00 0x20 first\nbroken\n7f40 0 empty\n\n7f50 1\n7f60 8 unfinished"),
+            [named(0x7f00, 0x20, "first"), named(0x7f20, 0x10, "second name")]
+        );
+        assert_eq!(
+            map(b"7f00 20 old\n7f00 20 new\n").last(),
+            Some(&named(0x7f00, 0x20, "new"))
+        );
+        assert_eq!(map(b""), []);
+        assert_eq!(map(b"ffffffffffffffff 10 behind the end\n"), []);
+    }
+
+    fn record(id: u32, body: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(RECORD_HEAD + body.len()).unwrap();
+        [&id.to_le_bytes()[..], &size.to_le_bytes(), &[0; 8], body].concat()
+    }
+
+    fn load(address: u64, name: &str, code: &[u8]) -> Vec<u8> {
+        let size = code.len() as u64;
+        let words = [address, address, size, 1].map(u64::to_le_bytes).concat();
+        record(
+            CODE_LOAD,
+            &[&[0; 8][..], &words, name.as_bytes(), &[0], code].concat(),
+        )
+    }
+
+    fn dump() -> Vec<u8> {
+        let mut header = vec![0; HEADER];
+        header[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        header[4..8].copy_from_slice(&1_u32.to_le_bytes());
+        header[8..12].copy_from_slice(&40_u32.to_le_bytes());
+        [
+            header,
+            record(2, &[7; 33]),
+            load(0x1000, "one", &[0x90; 64]),
+            load(0x2000, "two", &[0xc3; 9]),
+        ]
+        .concat()
+    }
+
+    fn read(bytes: &[u8]) -> (Result<(), JitError>, usize) {
+        let mut symbols = JitSymbols::new(Limits::default());
+        let read = symbols.add_jitdump(&mut &*bytes);
+        (read, list(symbols).len())
+    }
+
+    #[test]
+    fn a_jitdump_names_its_functions() {
+        let mut symbols = JitSymbols::new(Limits::default());
+        symbols.add_jitdump(&mut dump().as_slice()).unwrap();
+        let named = |start, size, name: &str| (start, size, name.to_owned());
+        assert_eq!(
+            list(symbols),
+            [named(0x1000, 64, "one"), named(0x2000, 9, "two")]
+        );
+    }
+
+    #[test]
+    fn a_jitdump_is_read_up_to_its_cut() {
+        let whole = dump();
+        for cut in 0..whole.len() {
+            let (read, found) = read(&whole[..cut]);
+            assert_eq!(read.is_ok(), cut >= HEADER, "cut at {cut}");
+            assert!(found <= 2);
+        }
+        assert_eq!(read(&whole).1, 2);
+    }
+
+    #[test]
+    fn a_jitdump_that_lies_is_refused_with_what_came_before() {
+        let too_short = [dump(), record(CODE_LOAD, &[0; 8])].concat();
+        assert_eq!(read(&too_short), (Err(JitError::RecordSize { size: 8 }), 2));
+        let mut longer = load(0x3000, "three", &[0; 4]);
+        longer[RECORD_HEAD + 24..RECORD_HEAD + 32].copy_from_slice(&u64::MAX.to_le_bytes());
+        let lying = [dump(), longer].concat();
+        assert_eq!(
+            read(&lying),
+            (Err(JitError::CodeSize { size: u64::MAX }), 2)
+        );
+        assert_eq!(read(b"JiTD").0, Err(JitError::NotADump));
+        assert_eq!(read(&[0; 100]).0, Err(JitError::NotADump));
+    }
+
+    #[test]
+    fn limits_hold() {
+        let limits = Limits {
+            symbols: 2,
+            name_len: 3,
+            ..Limits::default()
+        };
+        let mut symbols = JitSymbols::new(limits);
+        symbols.add_perf_map(b"10 1 abcdef\n20 1 b\n30 1 c\n");
+        let named = |start, name: &str| (start, 1, name.to_owned());
+        assert_eq!(list(symbols), [named(0x10, "abc"), named(0x20, "b")]);
+    }
+}
