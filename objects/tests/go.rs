@@ -53,6 +53,12 @@ fn functions(path: &Path) -> BTreeMap<u64, (String, u64)> {
         .collect()
 }
 
+/// The table shortens type arguments to `[...]` and leaves out which calling convention is meant.
+fn plain(name: &str) -> &str {
+    let name = name.strip_suffix(".abi0").unwrap_or(name);
+    name.split('[').next().unwrap_or(name)
+}
+
 #[test]
 fn a_stripped_program_has_the_functions_of_the_whole_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -74,12 +80,14 @@ fn a_stripped_program_has_the_functions_of_the_whole_one() {
             "{own:?}"
         );
         assert!(stripped.len() > 500, "{}", stripped.len());
-        let same = stripped
-            .iter()
-            .filter(|(start, (name, _))| whole.get(start).is_some_and(|(known, _)| known == name));
+        let same = stripped.iter().filter(|(start, (name, _))| {
+            whole
+                .get(start)
+                .is_some_and(|(known, _)| plain(known) == plain(name))
+        });
         let same = same.count();
         assert!(
-            same * 100 > stripped.len() * 95,
+            same * 100 > stripped.len() * 98,
             "{mode}: {same} of {}",
             stripped.len()
         );
