@@ -9,14 +9,21 @@
 //! Samples in perf's order, and a session that was asked for what the question needs (`wanted` of each module).
 #![forbid(unsafe_code)]
 
+pub mod allocs;
 pub mod annotate;
+pub mod contexts;
 pub mod difference;
+pub mod faults;
 pub mod interval;
 mod names;
+pub mod offcpu;
 pub mod report;
+pub mod rss;
 pub mod sharing;
 pub mod significance;
+pub mod site;
 pub mod source;
 pub mod stacks;
+pub mod tracepoints;
 
 pub use names::{NameId, Names};
