@@ -7,7 +7,7 @@
 mod ranges;
 
 use crate::names::{NameId, Names};
-use crate::site::Site;
+use crate::site::{Site, SiteKey};
 use memwide_decoder::local::Wanted;
 use ranges::Ranges;
 use rustc_hash::FxHashMap;
@@ -85,9 +85,7 @@ pub struct By<'a> {
 struct Key {
     kind: Kind,
     comm: NameId,
-    function: NameId,
-    dso: NameId,
-    kernel: Option<NameId>,
+    site: SiteKey,
 }
 
 /// Sums of some allocations.
@@ -187,9 +185,7 @@ impl Allocs {
         let key = Key {
             kind,
             comm: self.names.intern(by.comm),
-            function: self.names.intern(by.site.function),
-            dso: self.names.intern(by.site.dso),
-            kernel: by.site.kernel.map(|kernel| self.names.intern(kernel)),
+            site: SiteKey::of(&mut self.names, &by.site),
         };
         if let Some(row) = self.index.get(&key) {
             return Some(*row);
@@ -235,11 +231,13 @@ impl Allocs {
         }
     }
 
-    /// … or freed; `bytes` as far as the freeing event knows.
-    pub fn free(&mut self, kind: Kind, place: Option<u64>, bytes: u64) {
+    /// … or freed; `bytes` as far as the freeing event knows. `counts`: it is asked for, so it counts also if its allocation was
+    /// not seen.
+    pub fn free(&mut self, kind: Kind, place: Option<u64>, bytes: u64, counts: bool) {
         match place.and_then(|place| self.live.remove(&(kind, place))) {
             Some((bytes, row)) => self.freed(row, bytes, true),
-            None => self.not_matched(kind, bytes),
+            None if counts => self.not_matched(kind, bytes),
+            None => {}
         }
     }
 
@@ -366,11 +364,7 @@ impl Allocs {
         let row = |(key, sums): &(Key, Sums)| Row {
             kind: key.kind,
             comm: self.names.get(key.comm),
-            site: Site {
-                function: self.names.get(key.function),
-                dso: self.names.get(key.dso),
-                kernel: key.kernel.map(|kernel| self.names.get(kernel)),
-            },
+            site: key.site.site(&self.names),
             sums: *sums,
         };
         let used = self.rows.iter().filter(|(_, sums)| sums.n > 0);

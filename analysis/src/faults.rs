@@ -2,8 +2,8 @@
 //!
 //! The events are counted by the kernel without gaps, so Σ period estimates the faults; with a period of 1 it is their number.
 
-use crate::names::{NameId, Names};
-use crate::site::Site;
+use crate::names::Names;
+use crate::site::{self, Site, SiteKey};
 use memwide_decoder::local::{LocalSample, Wanted};
 use memwide_model::Region;
 use memwide_perf_abi::attr_kind;
@@ -97,11 +97,15 @@ pub struct Fault<'a> {
 }
 
 impl<'a> Fault<'a> {
-    /// Of a sample; `None` if its event counts no faults.
-    pub fn of(sample: &LocalSample<'a>) -> Option<Self> {
+    /// Of a sample, with that many callers; `None` if its event counts no faults.
+    pub fn of(sample: &LocalSample<'a>, callers: usize, buffer: &'a mut String) -> Option<Self> {
+        let wanted = site::Wanted {
+            skip: &ENTRY,
+            callers,
+        };
         Some(Self {
             kind: Kind::of(sample.event)?,
-            site: Site::of(sample, &ENTRY),
+            site: Site::of(sample, wanted, buffer),
             region: sample.derived.region,
             addr: sample.addr().unwrap_or(0),
             pid: sample.pid().unwrap_or(0),
@@ -113,9 +117,7 @@ impl<'a> Fault<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     kind: Kind,
-    function: NameId,
-    dso: NameId,
-    kernel: Option<NameId>,
+    site: SiteKey,
     region: Region,
 }
 
@@ -162,9 +164,7 @@ impl Faults {
         total.1 = total.1.saturating_add(fault.period);
         let key = Key {
             kind: fault.kind,
-            function: self.names.intern(fault.site.function),
-            dso: self.names.intern(fault.site.dso),
-            kernel: fault.site.kernel.map(|kernel| self.names.intern(kernel)),
+            site: SiteKey::of(&mut self.names, &fault.site),
             region: fault.region,
         };
         if self.rows.len() >= ROWS_MAX && !self.rows.contains_key(&key) {
@@ -198,11 +198,7 @@ impl Faults {
     pub fn rows(&self) -> Vec<Row<'_>> {
         let row = |(key, sums): (&Key, &Sums)| Row {
             kind: key.kind,
-            site: Site {
-                function: self.names.get(key.function),
-                dso: self.names.get(key.dso),
-                kernel: key.kernel.map(|kernel| self.names.get(kernel)),
-            },
+            site: key.site.site(&self.names),
             region: key.region,
             samples: sums.samples,
             faults: sums.faults,
@@ -227,11 +223,7 @@ mod tests {
     fn fault(function: &'static str, addr: u64, kind: Kind) -> Fault<'static> {
         Fault {
             kind,
-            site: Site {
-                function,
-                dso: "prog",
-                kernel: None,
-            },
+            site: Site::named(function),
             region: Region::Heap,
             addr,
             pid: 1,

@@ -6,7 +6,7 @@
 //! for a CPU afterwards. A thread that was preempted waits all the time.
 
 use crate::names::{NameId, Names};
-use crate::site::Site;
+use crate::site::{Site, SiteKey};
 use crate::stacks::{Frame, Stacks};
 use memwide_decoder::local::Wanted;
 use rustc_hash::FxHashMap;
@@ -100,14 +100,14 @@ pub struct Out<'a> {
     pub site: Site<'a>,
     /// The whole stack, outermost first; may be empty.
     pub stack: &'a [Frame],
+    /// It is asked for; others are only followed, so that nobody comes back unseen.
+    pub counts: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     comm: NameId,
-    function: NameId,
-    dso: NameId,
-    kernel: Option<NameId>,
+    site: SiteKey,
     reason: Reason,
 }
 
@@ -117,6 +117,7 @@ struct Open {
     woken_ns: Option<u64>,
     key: Key,
     stack: Vec<Frame>,
+    counts: bool,
 }
 
 /// Sums of spells.
@@ -145,6 +146,8 @@ pub struct OffCpu {
     last_ns: u64,
     /// Threads switched in that nobody saw being switched out.
     unmatched: u64,
+    /// Spells whose end nobody saw: the thread was switched out again.
+    endless: u64,
     wakeups: u64,
 }
 
@@ -170,9 +173,7 @@ impl OffCpu {
         }
         let key = Key {
             comm: self.names.intern(out.comm),
-            function: self.names.intern(out.site.function),
-            dso: self.names.intern(out.site.dso),
-            kernel: out.site.kernel.map(|kernel| self.names.intern(kernel)),
+            site: SiteKey::of(&mut self.names, &out.site),
             reason: out.reason,
         };
         let open = Open {
@@ -180,8 +181,10 @@ impl OffCpu {
             woken_ns: (out.reason == Reason::Preempted).then_some(out.time_ns),
             key,
             stack: out.stack.to_vec(),
+            counts: out.counts,
         };
-        self.open.insert(out.tid, open);
+        let before = self.open.insert(out.tid, open);
+        self.endless += u64::from(before.is_some_and(|before| before.counts));
     }
 
     /// A thread ended: it waits for nothing.
@@ -209,6 +212,9 @@ impl OffCpu {
     }
 
     fn close(&mut self, open: &Open, time_ns: u64, is_open: bool) {
+        if !open.counts {
+            return;
+        }
         let spell = time_ns.saturating_sub(open.since_ns);
         let waiting = open
             .woken_ns
@@ -224,6 +230,13 @@ impl OffCpu {
         self.total.add(&one);
         if self.rows.len() < ROWS_MAX || self.rows.contains_key(&open.key) {
             self.rows.entry(open.key).or_default().add(&one);
+        }
+    }
+
+    /// The same, by a record that may say again what is known.
+    pub fn back_if_out(&mut self, tid: u32, time_ns: u64) {
+        if self.open.contains_key(&tid) {
+            self.back(tid, time_ns);
         }
     }
 
@@ -248,6 +261,11 @@ impl OffCpu {
         self.unmatched
     }
 
+    /// Spells whose end nobody saw: the thread was switched out again. They are in no sum.
+    pub fn endless(&self) -> u64 {
+        self.endless
+    }
+
     /// Whether blocked and waiting can be told apart.
     pub fn has_wakeups(&self) -> bool {
         self.wakeups > 0
@@ -262,11 +280,7 @@ impl OffCpu {
     pub fn rows(&self) -> Vec<Row<'_>> {
         let row = |(key, sums): (&Key, &Sums)| Row {
             comm: self.names.get(key.comm),
-            site: Site {
-                function: self.names.get(key.function),
-                dso: self.names.get(key.dso),
-                kernel: key.kernel.map(|kernel| self.names.get(kernel)),
-            },
+            site: key.site.site(&self.names),
             reason: key.reason,
             sums: *sums,
         };
@@ -301,12 +315,9 @@ mod tests {
             tid,
             comm: "prog",
             reason,
-            site: Site {
-                function: "wait",
-                dso: "prog",
-                kernel: Some("do_nanosleep"),
-            },
+            site: Site::named("wait"),
             stack: &[],
+            counts: true,
         }
     }
 
@@ -343,6 +354,30 @@ mod tests {
             (off.total().n, off.total().waiting_ns, off.unmatched()),
             (1, 50, 1)
         );
+    }
+
+    #[test]
+    fn a_spell_without_an_end_is_no_time() {
+        let mut off = OffCpu::default();
+        off.out(&out(1, 100, Reason::Sleep));
+        off.out(&out(1, 900, Reason::Sleep));
+        off.back_if_out(1, 1_000);
+        off.back_if_out(1, 1_100);
+        off.finish();
+        assert_eq!((off.total().n, off.total().total_ns), (1, 100));
+        assert_eq!((off.endless(), off.unmatched()), (1, 0));
+    }
+
+    #[test]
+    fn threads_not_asked_for_are_followed_but_not_counted() {
+        let mut off = OffCpu::default();
+        off.out(&Out {
+            counts: false,
+            ..out(1, 100, Reason::Sleep)
+        });
+        off.back(1, 200);
+        off.finish();
+        assert_eq!((off.total().n, off.unmatched()), (0, 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! ran, if it was the owner's. The first value of a counter has nothing before it and is the start of its history.
 
 use crate::names::{NameId, Names};
-use crate::site::Site;
+use crate::site::{Site, SiteKey};
 use memwide_decoder::local::Wanted;
 use memwide_perf_abi::tracepoint::RssMember;
 use rustc_hash::FxHashMap;
@@ -103,14 +103,14 @@ struct Counter {
     peak: i64,
 }
 
-type SiteKey = (NameId, NameId, NameId, Option<NameId>, RssMember);
+type RowKey = (NameId, SiteKey, RssMember);
 
 /// Counters of all address spaces.
 #[derive(Debug, Default)]
 pub struct Rss {
     names: Names,
     counters: FxHashMap<(u64, RssMember), Counter>,
-    sites: FxHashMap<SiteKey, (u64, i64, i64)>,
+    sites: FxHashMap<RowKey, (u64, i64, i64)>,
     /// Changes by somebody else than the owner: reclaim, exit of another, ptrace.
     foreign: u64,
 }
@@ -150,9 +150,7 @@ impl Rss {
         };
         let key = (
             comm,
-            self.names.intern(change.site.function),
-            self.names.intern(change.site.dso),
-            change.site.kernel.map(|kernel| self.names.intern(kernel)),
+            SiteKey::of(&mut self.names, &change.site),
             change.member,
         );
         if self.sites.len() < ROWS_MAX || self.sites.contains_key(&key) {
@@ -198,20 +196,14 @@ impl Rss {
         let mut all: Vec<SiteRow<'_>> = self
             .sites
             .iter()
-            .map(
-                |((comm, function, dso, kernel, member), (n, grown, shrunk))| SiteRow {
-                    comm: self.names.get(*comm),
-                    site: Site {
-                        function: self.names.get(*function),
-                        dso: self.names.get(*dso),
-                        kernel: kernel.map(|kernel| self.names.get(kernel)),
-                    },
-                    member: *member,
-                    n: *n,
-                    grown: *grown,
-                    shrunk: *shrunk,
-                },
-            )
+            .map(|((comm, site, member), (n, grown, shrunk))| SiteRow {
+                comm: self.names.get(*comm),
+                site: site.site(&self.names),
+                member: *member,
+                n: *n,
+                grown: *grown,
+                shrunk: *shrunk,
+            })
             .collect();
         all.sort_by(|one, other| {
             let net = |row: &SiteRow<'_>| (row.grown - row.shrunk).unsigned_abs();
@@ -235,11 +227,7 @@ mod tests {
             comm: if own { "prog" } else { "kswapd0" },
             member: RssMember::Anonymous,
             bytes,
-            site: Site {
-                function,
-                dso: "prog",
-                kernel: None,
-            },
+            site: Site::named(function),
         }
     }
 

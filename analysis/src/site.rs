@@ -1,5 +1,6 @@
-//! Whose code is behind a sample: the program's function, and what the kernel does for it.
+//! Whose code is behind a sample: the program's function, who called it, and what the kernel does for it.
 
+use crate::names::{NameId, Names};
 use memwide_decoder::Mode;
 use memwide_decoder::local::LocalSample;
 
@@ -9,6 +10,9 @@ const KERNEL_BIT: u64 = 1 << 63;
 /// Shown where nothing is known.
 pub const UNKNOWN: &str = "[unknown]";
 
+/// Stands between a function and its caller.
+const CALLED_BY: &str = " ← ";
+
 /// Where a sample comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site<'a> {
@@ -16,20 +20,35 @@ pub struct Site<'a> {
     pub function: &'a str,
     /// Its object, without folders.
     pub dso: &'a str,
+    /// Its callers, innermost first, as far as they have names and were asked for.
+    pub callers: &'a str,
     /// The innermost function of the kernel that says something, if the kernel ran.
     pub kernel: Option<&'a str>,
 }
 
+/// What is looked for in a callchain.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'s> {
+    /// Kernel functions whose name begins with one of these say nothing.
+    pub skip: &'s [&'s str],
+    /// Most callers told apart.
+    pub callers: usize,
+}
+
 impl<'a> Site<'a> {
-    /// Of a sample, by its callchain where there is one. Kernel functions whose name begins with one of `skip` say nothing.
-    pub fn of(sample: &LocalSample<'a>, skip: &[&str]) -> Self {
+    /// Of a sample, by its callchain where there is one. The names of callers are put together in `buffer`.
+    pub fn of(sample: &LocalSample<'a>, wanted: Wanted<'_>, buffer: &'a mut String) -> Self {
         let (own, is_kernel) = (sample.code(), sample.mode == Mode::Kernel);
         let mut user = (!is_kernel).then_some(own.clone());
         let (mut kernel, mut first) = (None, None);
         let mut note = |symbol: Option<&'a str>| {
             if let Some(symbol) = symbol {
                 first.get_or_insert(symbol);
-                if kernel.is_none() && !skip.iter().any(|skipped| symbol.starts_with(skipped)) {
+                let says = !wanted
+                    .skip
+                    .iter()
+                    .any(|skipped| symbol.starts_with(skipped));
+                if kernel.is_none() && says {
                     kernel = Some(symbol);
                 }
             }
@@ -37,12 +56,25 @@ impl<'a> Site<'a> {
         if is_kernel {
             note(own.symbol);
         }
+        buffer.clear();
+        // The chain's innermost frame is the sample's own place; a program's frame behind the kernel's is its own place there.
+        let mut is_own = true;
+        let mut left = wanted.callers;
         for frame in sample.callchain() {
             if frame.ip & KERNEL_BIT != 0 {
                 note(frame.named.symbol);
-            } else {
-                // The sample's own place is the chain's innermost frame; a program's frame behind the kernel's is a caller.
+            } else if is_own {
+                is_own = false;
                 user.get_or_insert(frame.named);
+            } else if left == 0 {
+                break;
+            } else if let Some(caller) = frame.named.symbol {
+                left -= 1;
+                if !buffer.is_empty() {
+                    buffer.push_str(CALLED_BY);
+                }
+                buffer.push_str(caller);
+            } else {
                 break;
             }
         }
@@ -53,7 +85,48 @@ impl<'a> Site<'a> {
         Self {
             function,
             dso,
+            callers: buffer,
             kernel: kernel.or(first),
+        }
+    }
+
+    /// A function without anything else.
+    #[cfg(test)]
+    pub(crate) fn named(function: &'a str) -> Self {
+        Self {
+            function,
+            dso: "prog",
+            callers: "main",
+            kernel: None,
+        }
+    }
+}
+
+/// A site as numbers of its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SiteKey {
+    function: NameId,
+    dso: NameId,
+    callers: NameId,
+    kernel: Option<NameId>,
+}
+
+impl SiteKey {
+    pub(crate) fn of(names: &mut Names, site: &Site<'_>) -> Self {
+        Self {
+            function: names.intern(site.function),
+            dso: names.intern(site.dso),
+            callers: names.intern(site.callers),
+            kernel: site.kernel.map(|kernel| names.intern(kernel)),
+        }
+    }
+
+    pub(crate) fn site<'a>(&self, names: &'a Names) -> Site<'a> {
+        Site {
+            function: names.get(self.function),
+            dso: names.get(self.dso),
+            callers: names.get(self.callers),
+            kernel: self.kernel.map(|kernel| names.get(kernel)),
         }
     }
 }

@@ -3,7 +3,8 @@
 mod files;
 
 pub(crate) use files::{
-    AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FlamegraphArgs, SampleArgs, TreeFormat,
+    AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FlamegraphArgs,
+    KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
 };
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
@@ -50,6 +51,16 @@ pub(crate) enum Command {
     Flamegraph(FlamegraphArgs),
     /// Compare two perf.data files: what changed by more than noise?
     Diff(DiffArgs),
+    /// Say where page faults come from, minor and major, by function and memory
+    Faults(FaultsArgs),
+    /// Tell allocations that grow from those that churn, by the code that makes them
+    Allocs(AllocsArgs),
+    /// Say where threads wait off the CPU, how long and why
+    Offcpu(OffcpuArgs),
+    /// Say what made resident memory grow
+    Rss(RssArgs),
+    /// Tell the kernel's work for a process from what merely interrupted it
+    Kernel(KernelArgs),
     /// Record into a perf.data file: this machine, a process or a command
     Record(RecordArgs),
     /// Show the functions with the most samples, refreshed

@@ -141,7 +141,17 @@ impl Recording {
 
     /// The same; `then` gets what is known after the last one.
     pub(crate) fn each_then(
+        self,
+        each: impl FnMut(&LocalSample<'_>) -> ControlFlow<()>,
+        then: impl FnOnce(&mut LocalSession<FileSource>),
+    ) -> Result<Leftovers, Failure> {
+        self.each_with(|_, _| {}, each, then)
+    }
+
+    /// The same; `other` gets each record with the index of its event first, whatever it is.
+    pub(crate) fn each_with(
         mut self,
+        mut other: impl FnMut(&RawRecord<'_>, Option<usize>),
         mut each: impl FnMut(&LocalSample<'_>) -> ControlFlow<()>,
         then: impl FnOnce(&mut LocalSession<FileSource>),
     ) -> Result<Leftovers, Failure> {
@@ -177,6 +187,7 @@ impl Recording {
             };
             count += 1;
             left.note(&item.record);
+            other(&item.record, item.event);
             let mut flow = ControlFlow::Continue(());
             session.push(&item.record, item.event, |sample| {
                 if flow.is_break() {

@@ -3,11 +3,7 @@ use super::*;
 fn by(function: &'static str) -> By<'static> {
     By {
         comm: "prog",
-        site: Site {
-            function,
-            dso: "prog",
-            kernel: None,
-        },
+        site: Site::named(function),
     }
 }
 
@@ -25,9 +21,10 @@ fn leaks_grow_and_churn_goes() {
     for at in 0..10_u64 {
         allocs.alloc(Kind::Slab, Some(at * 64), 64, &by("leak"));
         allocs.alloc(Kind::Pages, Some(1000 + at), 4096, &by("churn"));
-        allocs.free(Kind::Pages, Some(1000 + at), 4096);
+        allocs.free(Kind::Pages, Some(1000 + at), 4096, true);
     }
-    allocs.free(Kind::Slab, Some(0xdead), 0);
+    allocs.free(Kind::Slab, Some(0xdead), 0, true);
+    allocs.free(Kind::Slab, Some(0xbeef), 0, false);
     let leak = sums(&allocs, "leak");
     assert_eq!(
         (leak.n, leak.live_bytes(), leak.pattern()),

@@ -187,3 +187,70 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) rows: RowArgs,
 }
+
+/// How finely code is told apart.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SiteArgs {
+    /// Callers that tell equal functions apart; 0: all calls of a function are one row
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) callers: usize,
+}
+
+/// What a question needs to be recorded with.
+const RECORD_FAULTS: &str = "Record with `perf record -e minor-faults,major-faults -c 1 -d -g`, or `memwide record -g` \
+                             (its default events). Faults are counted by the kernel without gaps: the sum of periods is their number.";
+const RECORD_ALLOCS: &str = "Record with `perf record -g -e syscalls:sys_enter_mmap,syscalls:sys_exit_mmap,syscalls:sys_enter_munmap,\
+                             syscalls:sys_enter_brk,syscalls:sys_exit_brk` for address space, `-e kmem:mm_page_alloc,kmem:mm_page_free` \
+                             for pages, `-e kmem:kmalloc,kmem:kfree` for the kernel's objects.";
+const RECORD_OFFCPU: &str = "Record with `perf record -a -g -e sched:sched_switch` (all CPUs: a switch in is an event of the thread that \
+                             leaves; and `-e sched:sched_wakeup` to tell blocked from \
+                             waiting for a CPU), or one program with `--switch-events`.";
+const RECORD_RSS: &str = "Record with `perf record -g -e kmem:rss_stat`.";
+const RECORD_KERNEL: &str = "Record with kernel callchains (`-g`, or `memwide record -g`): only they tell a fault from an interrupt. \
+                             Filter with `-F comm=NAME` for one program.";
+
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_FAULTS)]
+pub(crate) struct FaultsArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    #[command(flatten)]
+    pub(crate) sites: SiteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_ALLOCS)]
+pub(crate) struct AllocsArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    #[command(flatten)]
+    pub(crate) sites: SiteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_OFFCPU)]
+pub(crate) struct OffcpuArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    #[command(flatten)]
+    pub(crate) sites: SiteArgs,
+    /// Text: one line a stack with its microseconds, for flame graphs
+    #[arg(long)]
+    pub(crate) folded: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_RSS)]
+pub(crate) struct RssArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    #[command(flatten)]
+    pub(crate) sites: SiteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_KERNEL)]
+pub(crate) struct KernelArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+}

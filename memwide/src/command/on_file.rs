@@ -1,12 +1,15 @@
 //! What the commands that answer questions on one file have in common.
 
-use crate::cli::{Format, SampleArgs};
+use crate::cli::{Format, RowArgs, SampleArgs};
 use crate::failure::Failure;
-use crate::output::Document;
+use crate::output::{Document, Listing, Section, width};
 use crate::recording::{Leftovers, Recording};
+use crate::report::completeness;
 use memwide_analysis::report::{Estimator, Filter};
 use memwide_decoder::edge::FileSource;
 use memwide_decoder::local::{LocalSample, LocalSession, Wanted};
+use memwide_perf_abi::RawRecord;
+use serde_json::Value;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -54,13 +57,28 @@ impl OnFile {
 
     /// Gives every sample that counts.
     pub(super) fn each(self, mut each: impl FnMut(&LocalSample<'_>)) -> Result<Leftovers, Failure> {
+        self.each_with(
+            |_, _| {},
+            |sample, counts| {
+                if counts {
+                    each(sample);
+                }
+            },
+        )
+    }
+
+    /// Gives every sample, and whether it counts; `other` gets each record with the index of its event first.
+    pub(super) fn each_with(
+        self,
+        other: impl FnMut(&RawRecord<'_>, Option<usize>),
+        mut each: impl FnMut(&LocalSample<'_>, bool),
+    ) -> Result<Leftovers, Failure> {
         let filter = self.filter;
-        self.recording.each(|sample| {
-            if filter.takes(sample) {
-                each(sample);
-            }
+        let judged = |sample: &LocalSample<'_>| {
+            each(sample, filter.takes(sample));
             ControlFlow::Continue(())
-        })
+        };
+        self.recording.each_with(other, judged, |_| {})
     }
 }
 
@@ -79,6 +97,46 @@ pub(super) fn finish(
         left.say(); // the others carry it with them
     }
     left.into_result()
+}
+
+/// An answer of one list of rows, what is said before it, and what a program wants to know beside it.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// Said above the rows.
+    pub(super) about: Vec<String>,
+    /// The rows, of which at most as many as asked for are shown.
+    pub(super) listing: Listing,
+    /// Further parts of the text.
+    pub(super) more: Vec<Section>,
+    /// The JSON document; `rows`, `notes` and `completeness` are added.
+    pub(super) json: Value,
+    /// Said below.
+    pub(super) notes: Vec<String>,
+}
+
+impl Answer {
+    /// Prints it.
+    pub(super) fn finish(self, left: Leftovers, args: &RowArgs) -> Result<(), Failure> {
+        let mut notes = self.notes;
+        let listing = self.listing.limited(args.limit(), &mut notes);
+        let mut json = self.json;
+        json["rows"] = listing.json();
+        json["notes"] = notes.as_slice().into();
+        json["completeness"] = completeness(&left);
+        let mut sections = vec![Section {
+            title: String::new(),
+            about: self.about,
+            table: listing.table(width()),
+        }];
+        sections.extend(self.more);
+        let document = Document {
+            sections,
+            notes,
+            csv: listing.csv(),
+            json,
+        };
+        finish(document, left, args.format)
+    }
 }
 
 /// An estimator by its name.

@@ -1,6 +1,7 @@
 //! Tables for people, JSON and CSV for programs; all three from the same rows.
 
 mod document;
+mod listing;
 mod number;
 mod text;
 
@@ -9,6 +10,7 @@ use serde_json::Value;
 use std::io::{self, Write};
 
 pub(crate) use document::{Document, Section};
+pub(crate) use listing::Listing;
 pub(crate) use number::grouped;
 pub(crate) use text::width;
 

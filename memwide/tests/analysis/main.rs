@@ -9,5 +9,6 @@
 
 mod c2c;
 mod diff;
+mod live;
 mod program;
 mod run;

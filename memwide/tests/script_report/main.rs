@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod files;
+mod kernel;
 mod report;
 mod run;
 mod script;
