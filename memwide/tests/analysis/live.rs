@@ -174,6 +174,14 @@ fn sleep_is_time_off_the_cpu_where_it_was_called() {
         of_program.clone().all(|row| row["comm"] == "program"),
         "{document}"
     );
+    let of_program = ["-F", "comm=program"];
+    let folded = text(
+        "offcpu",
+        &live.file,
+        &[&of_program[..], &["--folded"]].concat(),
+        80,
+    );
+    assert!(folded.contains(";main;nap;call;"), "{folded}");
 }
 
 #[test]
@@ -191,9 +199,6 @@ fn spells_nobody_saw_the_end_of_are_said_to_have_none() {
         document["notes"].to_string().contains("record all CPUs"),
         "{document}"
     );
-    let folded = text("offcpu", &live.file, &["--folded"], 80);
-    assert!(folded.contains(";main;nap;call;"), "{folded}");
-    tables("offcpu", &live.file, "call");
 }
 
 #[test]
