@@ -3,13 +3,16 @@
 use super::debuginfod::{self, Artifact};
 use super::{Kind, has_build_id, read, split_hex};
 use crate::identity::Identity;
-use memwide_objects::{DebugLink, DebugSections, crc32};
+use memwide_objects::{DebugLink, DebugSections, ObjectId, crc32};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Folder of separate debug files.
 const DEBUG_ROOT: &str = "/usr/lib/debug";
+
+/// Bytes read to find a build id.
+const HEAD: u64 = 4096;
 
 /// Where to look.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +51,7 @@ impl Places {
             if !is_regular(&path) {
                 continue;
             }
-            if !is_known || read(&path).is_some_and(|bytes| has_build_id(&bytes, &identity.id)) {
+            if !is_known || has_id(&path, &identity.id) {
                 return Ok(path);
             }
             mismatch = true;
@@ -121,12 +124,7 @@ impl Places {
             debug_root(&plain),
             debug_root(&plain.with_added_extension("debug")),
         ];
-        let has_id = |path: &PathBuf| {
-            let bytes = id.and_then(|_| read(path));
-            bytes
-                .zip(id)
-                .is_some_and(|(bytes, id)| has_build_id(&bytes, id))
-        };
+        let has_id = |path: &PathBuf| id.is_some_and(|id| has_id(path, id));
         let crc = link.and_then(|link| link.crc);
         let is_linked = |path: &PathBuf| {
             path != &self.below_root(&plain) && crc.is_some() && checksum(path) == crc
@@ -154,7 +152,7 @@ impl Places {
             paths.push(self.below_root(&system.join(format!("{tail}.debug"))));
         }
         let mut found = paths.into_iter().filter(|path| is_regular(path));
-        found.find(|path| read(path).is_some_and(|bytes| has_build_id(&bytes, id)))
+        found.find(|path| has_id(path, id))
     }
 
     /// Asks servers for a file; `None` inside of the error where there are none to ask.
@@ -167,6 +165,22 @@ impl Places {
             cache.ok_or_else(|| Some("no folder to keep answers of servers in".to_owned()))?;
         debuginfod::fetch(&self.debuginfod, &cache, id, what)
             .map_err(|error| Some(error.to_string()))
+    }
+}
+
+/// Whether a file has a build id. It stands near the start nearly always: then the rest is not read.
+fn has_id(path: &Path, id: &[u8]) -> bool {
+    if !is_regular(path) {
+        return false;
+    }
+    let mut head = Vec::new();
+    let read_head = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    if read_head.is_err() {
+        return false;
+    }
+    match ObjectId::of_elf(&head) {
+        Some(found) => found.as_bytes() == id,
+        None => read(path).is_some_and(|bytes| has_build_id(&bytes, id)),
     }
 }
 
