@@ -9,6 +9,9 @@ pub(crate) const FRAMES_MAX: usize = 127;
 /// Values from here on are markers (`PERF_CONTEXT_MAX`), not addresses.
 const MARKERS_FROM: u64 = 4095_u64.wrapping_neg();
 
+/// `PERF_CONTEXT_USER`.
+pub(crate) const USER: u64 = 512_u64.wrapping_neg();
+
 /// Calls `each` for every frame, innermost first. False for a chain with a marker nobody knows: it is corrupt, and perf
 /// discards all of it.
 #[must_use]

@@ -13,7 +13,8 @@ use crate::local::{ObjectRequest, ObjectSource};
 use crate::symbols::{Object, What};
 use debuginfod::Artifact;
 use memwide_objects::{
-    DebugError, DebugInfo, Limits, LinkSections, ObjectId, Segments, SymbolTable, read_image,
+    DebugError, DebugInfo, FrameSections, Limits, LinkSections, ObjectId, Segments, SymbolTable,
+    read_image,
 };
 use std::fmt::Write;
 use std::fs::File;
@@ -156,6 +157,34 @@ impl ObjectSource for FileSource {
         let shared = shared.and_then(|path| places::sections(&path).ok());
         DebugInfo::new(found, shared).map_err(|error| format!("{}: {error}", from.display()))
     }
+
+    fn frames(&mut self, request: &ObjectRequest<'_>) -> Result<FrameSections, String> {
+        let identity = request.identity;
+        match request.what {
+            What::Vdso => {
+                let bytes = vdso::image().ok_or("the vdso of this process cannot be read")?;
+                if identity.id.len() >= 16 && !has_build_id(&bytes, &identity.id) {
+                    return Err("the vdso of another kernel".into());
+                }
+                let len = bytes.len() as u64;
+                let found = FrameSections::read(&mut std::io::Cursor::new(bytes), len);
+                found.map_err(|error| error.to_string())
+            }
+            What::File | What::Shared => frames(&self.file(identity)?),
+            _ => Err("no file".into()),
+        }
+    }
+}
+
+/// How to unwind the functions of a file.
+fn frames(path: &Path) -> Result<FrameSections, String> {
+    let meta = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if !meta.is_file() || meta.len() > FILE_MAX {
+        return Err(format!("{} is no file to be read", path.display()));
+    }
+    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()));
+    let found = FrameSections::read(&mut file?, meta.len());
+    found.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// What of a file tells of symbols; of what is no ELF file, all.

@@ -20,10 +20,12 @@
 mod chains;
 mod sample;
 mod source;
+mod unwind;
 mod wanted;
 
 pub use chains::ChainIx;
 pub use sample::{Frame, InlinedFrame, LocalSample, Named};
+pub use unwind::{ChainBy, ChainEnd};
 pub use wanted::Wanted;
 
 use crate::classified::{Derived, Deriver};
@@ -37,11 +39,14 @@ use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
 use chains::{Chains, Met};
 use memwide_model::LatencyKind;
-use memwide_objects::{DebugInfo, SymbolTable};
+use memwide_objects::{DebugInfo, FrameSections, SymbolTable};
 use memwide_perf_abi::file::{EventTable, Features};
-use memwide_perf_abi::{RawRecord, Record, SampleView, Words, kind, sample as field};
+use memwide_perf_abi::{
+    RawRecord, Record, SampleView, Words, branch_sample, kind, sample as field,
+};
 use source::{Chain, SourceLines};
 use std::sync::Arc;
+use unwind::{Copied, Unwinding};
 
 /// Records after which ended tasks and mappings are forgotten: order is all that counts here.
 const PRUNE_EVERY: u64 = 1 << 16;
@@ -72,6 +77,11 @@ pub trait ObjectSource {
             "no debug information of {} here",
             request.identity.path
         ))
+    }
+
+    /// What says how to unwind it, likewise. Asked only for samples with a copy of the stack.
+    fn frames(&mut self, request: &ObjectRequest<'_>) -> Result<FrameSections, String> {
+        Err(format!("{} is not here", request.identity.path))
     }
 }
 
@@ -107,6 +117,9 @@ struct SampleDecoder<S> {
     sequence: u64,
     frames: Vec<(u64, Place)>,
     chains: Chains,
+    /// User frames that no record holds as such.
+    made: Vec<u64>,
+    unwinding: Unwinding,
     /// Lines of the frames, where wanted.
     frame_lines: Vec<Chain>,
     lines: SourceLines,
@@ -138,6 +151,8 @@ impl<S: ObjectSource> LocalSession<S> {
                 sequence: 0,
                 frames: Vec::new(),
                 chains: Chains::default(),
+                made: Vec::new(),
+                unwinding: Unwinding::new(features.arch().as_deref()),
                 frame_lines: Vec::new(),
                 lines: SourceLines::default(),
                 wanted: Wanted::ALL,
@@ -295,12 +310,15 @@ impl<S: ObjectSource> SampleDecoder<S> {
         });
         self.frames.clear();
         self.frame_lines.clear();
-        let mut number = None;
+        let (mut number, mut by, mut end) = (None, ChainBy::default(), ChainEnd::default());
         if wanted.has(Wanted::FRAMES)
             && let Some(chain) = view.callchain()
         {
+            let recorded;
+            (recorded, by, end) = self.user_frames(event, &view, pid, chain);
             let met = if wanted.has(Wanted::CHAINS) {
-                self.chains.meet(chain, self.machine.stamps(pid))
+                let stamps = self.machine.stamps(pid);
+                self.chains.meet(recorded, &self.made, stamps)
             } else {
                 Met::Unknown
             };
@@ -309,7 +327,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             }
             // The context is told by the frames.
             if !matches!(met, Met::Before(_)) || wanted.has(Wanted::DERIVED) {
-                self.walk(chain, pid);
+                self.walk(recorded, pid);
             }
         }
         let facts = self.facts.get(event_index).copied().unwrap_or_default();
@@ -351,10 +369,48 @@ impl<S: ObjectSource> SampleDecoder<S> {
             data_place: data,
             frames: &self.frames,
             chain: number,
+            chain_by: by,
+            chain_end: end,
             lines,
             frame_lines: &self.frame_lines,
             objects: self.machine.objects(),
         }
+    }
+
+    /// Makes the user frames that are not recorded as such; the answer is what of the chain goes before them, how they were
+    /// made and why there are no more.
+    fn user_frames<'a>(
+        &mut self,
+        event: &memwide_perf_abi::file::Event,
+        view: &SampleView<'a>,
+        pid: u32,
+        chain: Words<'a>,
+    ) -> (Words<'a>, ChainBy, ChainEnd) {
+        self.made.clear();
+        let attr = &event.attr;
+        let copied = view.regs_user().zip(view.stack_user());
+        if let Some((regs, stack)) = copied.filter(|(_, stack)| !stack.data.is_empty()) {
+            let (machine, source) = (&mut self.machine, &mut self.source);
+            let end = self.unwinding.unwind(
+                (machine, source),
+                (pid, self.sequence),
+                Copied { regs, stack },
+                crate::chain::FRAMES_MAX,
+                &mut self.made,
+            );
+            return (chain, ChainBy::Dwarf, end);
+        }
+        let has_calls = attr.branch_sample_type & branch_sample::CALL_STACK != 0;
+        let calls = view.branch_stack().filter(|_| has_calls);
+        let calls = calls.filter(|calls| !calls.is_empty());
+        // Like perf: only where the kernel says that user code follows.
+        let user = chain.iter().position(|word| word == crate::chain::USER);
+        let (Some(calls), Some(user)) = (calls, user) else {
+            return (chain, ChainBy::Kernel, ChainEnd::Unknown);
+        };
+        self.made.extend(calls.iter().take(1).map(|call| call.to));
+        self.made.extend(calls.iter().map(|call| call.from));
+        (chain.first(user), ChainBy::Lbr, ChainEnd::Unknown)
     }
 
     fn walk(&mut self, chain: Words<'_>, pid: u32) {
@@ -367,16 +423,29 @@ impl<S: ObjectSource> SampleDecoder<S> {
             if with_lines {
                 // The first frame of each mode was interrupted there, the others wait for a call to return.
                 let returns = mode_before.replace(mode) == Some(mode);
-                let (machine, source) = (&self.machine, &mut self.source);
-                let lines = self.lines.chain(machine, source, &place, returns);
-                self.frame_lines.push(lines);
+                self.add_lines(&place, returns);
             }
         });
         if !whole {
             frames.clear();
             self.frame_lines.clear();
         }
-        self.frames = frames;
+        let made = std::mem::take(&mut self.made);
+        for ip in made.iter().filter(|_| whole) {
+            let place = self.code(Mode::User, pid, *ip);
+            frames.push((*ip, place));
+            if with_lines {
+                // These are the addresses of calls, not where they return to.
+                self.add_lines(&place, false);
+            }
+        }
+        (self.frames, self.made) = (frames, made);
+    }
+
+    fn add_lines(&mut self, place: &Place, returns: bool) {
+        let (machine, source) = (&self.machine, &mut self.source);
+        let lines = self.lines.chain(machine, source, place, returns);
+        self.frame_lines.push(lines);
     }
 
     fn code(&mut self, mode: Mode, pid: u32, ip: u64) -> Place {
@@ -395,27 +464,31 @@ impl<S: ObjectSource> SampleDecoder<S> {
         }
     }
 
-    /// Fetches the table of a mapped thing that nobody asked for yet; true if that changed anything.
     fn load(&mut self, object: ObjectIx) -> bool {
-        if !matches!(self.machine.objects().state(object), TableState::Missing) {
-            return false;
-        }
-        let Some(wanted) = self.machine.objects().get(object) else {
-            return false;
-        };
-        let request = ObjectRequest {
-            identity: &wanted.identity,
-            what: wanted.what,
-            base: wanted.base,
-            jit_dump: self.machine.jit_dump(wanted.mapping),
-            kernel: self.machine.kernel().map(|kernel| &kernel.identity),
-        };
-        let (mapping, kind) = (wanted.mapping, wanted.identity.kind);
-        let state = match self.source.load(&request) {
-            Ok(table) => TableState::Present(Arc::new(Loaded::new(table, mapping, kind))),
-            Err(reason) => TableState::Unavailable(reason.into()),
-        };
-        self.machine.set_table(mapping, state);
-        true
+        load(&mut self.machine, &mut self.source, object)
     }
+}
+
+/// Fetches the table of a mapped thing that nobody asked for yet; true if that changed anything.
+fn load<S: ObjectSource>(machine: &mut Machine, source: &mut S, object: ObjectIx) -> bool {
+    if !matches!(machine.objects().state(object), TableState::Missing) {
+        return false;
+    }
+    let Some(wanted) = machine.objects().get(object) else {
+        return false;
+    };
+    let request = ObjectRequest {
+        identity: &wanted.identity,
+        what: wanted.what,
+        base: wanted.base,
+        jit_dump: machine.jit_dump(wanted.mapping),
+        kernel: machine.kernel().map(|kernel| &kernel.identity),
+    };
+    let (mapping, kind) = (wanted.mapping, wanted.identity.kind);
+    let state = match source.load(&request) {
+        Ok(table) => TableState::Present(Arc::new(Loaded::new(table, mapping, kind))),
+        Err(reason) => TableState::Unavailable(reason.into()),
+    };
+    machine.set_table(mapping, state);
+    true
 }

@@ -50,7 +50,8 @@ mod wire;
 
 pub use build_id::{IdKind, ObjectId};
 pub use debug::{
-    DebugError, DebugInfo, DebugLink, DebugSections, LineRow, LinkSections, SourceFrame, crc32,
+    DebugError, DebugInfo, DebugLink, DebugSections, FrameSections, LineRow, LinkSections,
+    SourceFrame, crc32,
 };
 pub use demangle::demangle;
 pub use error::{JitError, KallsymsError, ModulesError, ObjectError, WireError};

@@ -257,6 +257,15 @@ impl<'a> Words<'a> {
         u64_at(self.bytes, index.checked_mul(8)?)
     }
 
+    /// The first `count` words, or all if there are fewer.
+    #[must_use]
+    pub fn first(self, count: usize) -> Self {
+        let bytes = self.bytes.get(..count.saturating_mul(8));
+        Self {
+            bytes: bytes.unwrap_or(self.bytes),
+        }
+    }
+
     /// All words in order.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + Clone + 'a {
         self.bytes

@@ -64,6 +64,8 @@ pub mod read_format {
 
 /// Bits of `branch_sample_type` that change a sample's layout.
 pub mod branch_sample {
+    /// Only branches of calls that have not returned: together they are the stack.
+    pub const CALL_STACK: u64 = 1 << 11;
     /// A hardware index stands before the entries.
     pub const HW_INDEX: u64 = 1 << 17;
     /// A word of counters for each entry stands after the entries.

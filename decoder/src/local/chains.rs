@@ -37,12 +37,16 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// The number of a chain of words; `spaces` stands for what is mapped where: the process's, then the kernel's.
-    pub(super) fn meet(&mut self, chain: Words<'_>, spaces: [u64; 2]) -> Met {
+    /// The number of a chain of recorded words and of frames made; `spaces` stands for what is mapped where: the process's,
+    /// then the kernel's.
+    pub(super) fn meet(&mut self, chain: Words<'_>, made: &[u64], spaces: [u64; 2]) -> Met {
         let mut hasher = Xxh3::new();
         hasher.update(&spaces[0].to_le_bytes());
         hasher.update(&spaces[1].to_le_bytes());
         hasher.update(chain.as_bytes());
+        for address in made {
+            hasher.update(&address.to_le_bytes());
+        }
         let hash = hasher.digest128();
         if let Some((_, number)) = self.numbers.find(lower(hash), |(known, _)| *known == hash) {
             return Met::Before(ChainIx(*number));
@@ -75,10 +79,11 @@ mod tests {
         let bytes: Vec<u8> = [1_u64, 2, 3].iter().flat_map(|w| w.to_le_bytes()).collect();
         let (whole, part) = (Words::new(&bytes), Words::new(&bytes[..16]));
         let [first, second, third] = [ChainIx(0), ChainIx(1), ChainIx(2)];
-        assert_eq!(chains.meet(whole, [7, 1]), Met::First(first));
-        assert_eq!(chains.meet(part, [7, 1]), Met::First(second));
-        assert_eq!(chains.meet(whole, [7, 1]), Met::Before(first));
-        assert_eq!(chains.meet(whole, [8, 1]), Met::First(third));
-        assert_eq!(chains.meet(part, [7, 1]), Met::Before(second));
+        assert_eq!(chains.meet(whole, &[], [7, 1]), Met::First(first));
+        assert_eq!(chains.meet(part, &[], [7, 1]), Met::First(second));
+        assert_eq!(chains.meet(whole, &[], [7, 1]), Met::Before(first));
+        assert_eq!(chains.meet(whole, &[], [8, 1]), Met::First(third));
+        assert_eq!(chains.meet(part, &[], [7, 1]), Met::Before(second));
+        assert_eq!(chains.meet(part, &[3], [7, 1]), Met::Before(first));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::chains::ChainIx;
 use super::source::Chain;
+use super::unwind::{ChainBy, ChainEnd};
 use crate::classified::Derived;
 use crate::context::Mode;
 use crate::machine::Place;
@@ -34,6 +35,8 @@ pub struct LocalSample<'a> {
     pub(super) data_place: Option<Place>,
     pub(super) frames: &'a [(u64, Place)],
     pub(super) chain: Option<ChainIx>,
+    pub(super) chain_by: ChainBy,
+    pub(super) chain_end: ChainEnd,
     pub(super) lines: Option<Chain>,
     pub(super) frame_lines: &'a [Chain],
     pub(super) objects: &'a Objects,
@@ -165,6 +168,16 @@ impl<'a> LocalSample<'a> {
     /// its frames are given with the first sample that has it.
     pub fn chain(&self) -> Option<ChainIx> {
         self.chain
+    }
+
+    /// How the user part of the callchain was made.
+    pub fn chain_by(&self) -> ChainBy {
+        self.chain_by
+    }
+
+    /// Why the callchain has no further frames.
+    pub fn chain_end(&self) -> ChainEnd {
+        self.chain_end
     }
 
     /// Addresses and places of the callchain, innermost first: equal places have equal names.

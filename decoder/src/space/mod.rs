@@ -193,6 +193,12 @@ impl Spaces {
         self.processes.get_mut(&pid)?.space.lookup(address, time)
     }
 
+    /// The mappings of a process at a time.
+    pub fn areas(&self, pid: u32, time: u64) -> impl Iterator<Item = Area> + '_ {
+        let process = self.processes.get(&pid).into_iter();
+        process.flat_map(move |process| process.space.alive_at(time))
+    }
+
     /// Stands for what a process and another space have mapped now: equal numbers, equal answers to a lookup. 0 for a process
     /// that is not known.
     pub(crate) fn stamps(&mut self, pid: u32, other: &mut Space) -> [u64; 2] {

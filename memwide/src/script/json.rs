@@ -3,7 +3,7 @@
 use super::Line;
 use super::fields::Fields;
 use memwide_analysis::source::file_and_line;
-use memwide_decoder::local::{LocalSample, Named};
+use memwide_decoder::local::{ChainBy, ChainEnd, LocalSample, Named};
 use memwide_model::data_src::lock;
 use memwide_model::{DataSrc, MemRegion, Suspect};
 use memwide_objects::SourceFrame;
@@ -251,4 +251,11 @@ fn write_chain(line: &mut Line, sample: &LocalSample<'_>) {
         line.raw("}");
     }
     line.raw("],");
+    let (by, end) = (sample.chain_by(), sample.chain_end());
+    if by != ChainBy::Kernel {
+        name(line, "\"callchain_by\":\"", by.name());
+    }
+    if end != ChainEnd::Unknown {
+        name(line, "\"callchain_end\":\"", end.name());
+    }
 }

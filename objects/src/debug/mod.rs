@@ -10,6 +10,7 @@
 
 mod budget;
 mod error;
+mod frames;
 mod functions;
 mod lines;
 mod links;
@@ -18,6 +19,7 @@ mod sections;
 mod units;
 
 pub use error::DebugError;
+pub use frames::FrameSections;
 pub use lines::LineRow;
 pub use links::{DebugLink, LinkSections, crc32};
 pub use sections::DebugSections;

@@ -98,14 +98,14 @@ impl DebugSections {
 
 /// A section in the file.
 #[derive(Clone, Copy)]
-struct Place {
-    offset: u64,
-    size: u64,
-    packed: Packed,
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    pub(super) packed: Packed,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Packed {
+pub(super) enum Packed {
     No,
     /// With a header of the ELF class in front.
     Header {
@@ -189,7 +189,7 @@ fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
     Ok(found)
 }
 
-fn content<R: Read + Seek>(
+pub(super) fn content<R: Read + Seek>(
     file: &mut R,
     place: Place,
     limit: u64,

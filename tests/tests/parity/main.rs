@@ -21,3 +21,4 @@ mod script;
 mod sharing;
 mod source;
 mod stacks;
+mod unwind;
