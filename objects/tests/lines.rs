@@ -225,6 +225,21 @@ fn the_wide_format_says_the_same() {
 }
 
 #[test]
+fn asking_again_and_again_is_never_too_much() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(path) = compiled(dir.path(), "often", &["-O1", "-g"]) else {
+        return;
+    };
+    let mut info = debug_info(&path).unwrap();
+    let addresses = addresses_of(&path, &OWN);
+    for _ in 0..2_000 {
+        for address in &addresses {
+            assert!(!info.frames(*address).unwrap().is_empty());
+        }
+    }
+}
+
+#[test]
 fn an_inlined_function_has_its_callers_with_the_lines_of_the_calls() {
     let dir = tempfile::tempdir().unwrap();
     let Some(path) = compiled(dir.path(), "a", &["-O1", "-g"]) else {

@@ -117,7 +117,7 @@ impl Functions {
 
     /// Memory taken, about.
     pub(super) fn bytes(&self) -> usize {
-        // An indexed range has an owner, two places in the index and some buckets.
-        self.nodes.len() * size_of::<Node>() + self.owners.len() * 128
+        // An indexed range has an owner, two places in the index and some buckets; any index has some.
+        self.nodes.len() * size_of::<Node>() + self.owners.len() * 128 + (64 << 10)
     }
 }

@@ -69,6 +69,8 @@ pub struct DebugInfo {
     shared_units: Units,
     tables: BTreeMap<usize, Result<Arc<Tables>, DebugError>>,
     tables_bytes: usize,
+    /// Names by unit and entry: each is paid for once, however many addresses are asked for.
+    names: BTreeMap<(usize, usize), Option<Arc<str>>>,
     budget: Budget,
 }
 
@@ -92,6 +94,7 @@ impl DebugInfo {
             units,
             tables: BTreeMap::new(),
             tables_bytes: 0,
+            names: BTreeMap::new(),
             budget,
         })
     }
@@ -169,12 +172,17 @@ impl DebugInfo {
     }
 
     fn name(&mut self, unit: usize, entry: usize) -> Result<Option<Arc<str>>, DebugError> {
+        if let Some(known) = self.names.get(&(unit, entry)) {
+            return Ok(known.clone());
+        }
         let dwarf = dwarf_of(&self.sections, self.shared.as_ref());
         let mut files = Files {
             own: &mut self.units,
             shared: &mut self.shared_units,
         };
-        names::of(&dwarf, &mut files, unit, entry, &mut self.budget)
+        let name = names::of(&dwarf, &mut files, unit, entry, &mut self.budget)?;
+        self.names.insert((unit, entry), name.clone());
+        Ok(name)
     }
 }
 
