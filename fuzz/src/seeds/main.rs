@@ -1,5 +1,6 @@
 //! Writes first inputs for each target into `FOLDER/TARGET/`.
 
+mod debug;
 mod elf_file;
 mod formats;
 mod perf_files;
@@ -72,6 +73,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     put("data_src", "load", &0x6_8810_0842_u64.to_le_bytes())?;
     let program = elf_file::program();
     put("elf", "program", &program)?;
+    put("debug_info", "parts", &debug::parts())?;
+    put("jit", "map", b"1000 20 first\n1020 10 second name\n")?;
+    put("jit", "dump", &debug::jitdump())?;
+    put("pclntab", "one", &debug::pclntab())?;
     let table = SymbolTable::from_elf(&program, &Limits::default())?;
     // Behind magic, version and checksum.
     let plain = table
