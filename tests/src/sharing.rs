@@ -8,7 +8,8 @@ use memwide_perf_abi::{
     sample,
 };
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// CPUs, two nodes of four.
 const CPUS: u32 = 8;
@@ -88,7 +89,31 @@ fn word(random: &mut Random, words: Words) -> u64 {
     }
 }
 
-/// Writes a file of that many samples.
+/// Builds a small program of many functions and variables, whose symbols perf reads in no time; without a compiler the running
+/// program stands in.
+fn program(folder: &Path) -> PathBuf {
+    let (code, program) = (folder.join("many.c"), folder.join("many"));
+    let mut source = String::new();
+    for at in 0..60 {
+        source.push_str(&format!(
+            "long variable{at}[3] = {{1}}; __attribute__((noinline)) long function{at}(void) {{ return variable{at}[0]++; }}\n"
+        ));
+    }
+    source.push_str("int main(void) { return 0; }\n");
+    std::fs::write(&code, source).unwrap();
+    let built = Command::new("cc")
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .arg(&code)
+        .status();
+    if built.is_ok_and(|status| status.success()) {
+        program
+    } else {
+        std::env::current_exe().unwrap()
+    }
+}
+
+/// Writes a file of that many samples; the program they fall on is built beside it.
 pub fn write(to: &Path, samples: u64, words: Words) {
     let events = events();
     let layouts = events
@@ -96,6 +121,7 @@ pub fn write(to: &Path, samples: u64, words: Words) {
         .map(|event| SampleLayout::new(&event.attr).unwrap());
     let wanted = Generated {
         processes: 2,
+        program: program(to.parent().unwrap()),
         ..Generated::of_this_program(samples)
     };
     let places = Places::of(&wanted);
