@@ -28,7 +28,7 @@ use memwide_model::data_src::{lock, op, snoop, snoopx};
 use memwide_model::{DataSrc, Region};
 use rustc_hash::FxHashMap;
 
-/// What must be known of samples.
+/// What must be known of samples; with [`Wanted::LINES`] also the lines of the source.
 pub fn wanted() -> Wanted {
     Wanted::CODE | Wanted::DATA | Wanted::DERIVED
 }
@@ -216,6 +216,8 @@ struct Site {
     physical: Set<u64>,
     symbol: Option<NameId>,
     dso: NameId,
+    /// `file:line` of the code.
+    source: Option<NameId>,
     mode: Mode,
 }
 
@@ -250,6 +252,11 @@ impl Lines {
 
     /// Adds an access.
     pub fn add(&mut self, access: &Access<'_>) {
+        self.add_from(access, || None);
+    }
+
+    /// The same; `source` is asked for the `file:line` of code that is new.
+    pub fn add_from(&mut self, access: &Access<'_>, source: impl FnOnce() -> Option<String>) {
         let mapped = access.data_dso.is_some() && access.dso.is_some();
         let increments = Increments::of(access.word, access.addr, mapped);
         self.total.apply(&increments);
@@ -267,7 +274,7 @@ impl Lines {
                 line.variable = variable(&mut self.names, access, bytes);
             }
         }
-        let Some(site) = self.site(line, access) else {
+        let Some(site) = self.site(line, access, source) else {
             self.other.apply(&increments);
             return;
         };
@@ -317,7 +324,12 @@ impl Lines {
         Some(at)
     }
 
-    fn site(&mut self, line: u32, access: &Access<'_>) -> Option<u32> {
+    fn site(
+        &mut self,
+        line: u32,
+        access: &Access<'_>,
+        source: impl FnOnce() -> Option<String>,
+    ) -> Option<u32> {
         let bytes = self.size.bytes();
         let key = SiteKey {
             line,
@@ -346,6 +358,7 @@ impl Lines {
             physical: Set::default(),
             symbol: access.symbol.map(|symbol| self.names.intern(symbol)),
             dso: self.names.intern(access.dso.unwrap_or("[unknown]")),
+            source: source().map(|source| self.names.intern(&source)),
             mode: access.mode,
         });
         self.site_index.insert(key, at);

@@ -206,6 +206,8 @@ pub struct SiteRow<'a> {
     pub symbol: Option<&'a str>,
     /// Object of the code.
     pub dso: &'a str,
+    /// `file:line` of the code, if debug information tells.
+    pub source: Option<&'a str>,
     /// Whose code.
     pub mode: Mode,
     /// Loads for which another cache had to answer.
@@ -361,6 +363,7 @@ impl Lines {
                     physical: Set::default(),
                     symbol: site.symbol.map(|symbol| self.names.get(symbol)),
                     dso,
+                    source: site.source.map(|source| self.names.get(source)),
                     mode: site.mode,
                     contended: 0,
                     writes: 0,

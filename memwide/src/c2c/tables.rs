@@ -201,6 +201,9 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
     columns.push(Column::new("symbol", ""));
     if is_wide {
         columns.push(Column::new("object", ""));
+        if line.sites.iter().any(|site| site.source.is_some()) {
+            columns.push(Column::new("source", ""));
+        }
     }
     for column in &mut columns {
         if column.unit == "st ratio" {
@@ -264,6 +267,9 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
                 json!(symbol),
                 json!(short(site.dso)),
             ]);
+            if line.sites.iter().any(|site| site.source.is_some()) {
+                cells.push(site.source.map(short).into());
+            }
         } else {
             cells.push(symbol.into());
         }

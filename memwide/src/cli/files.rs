@@ -98,6 +98,10 @@ pub(crate) struct AnnotateArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT_FILES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches of a command line, each by itself"
+)]
 pub(crate) struct C2cArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
@@ -113,6 +117,9 @@ pub(crate) struct C2cArgs {
     /// Also lines without any of the loads in question
     #[arg(long)]
     pub(crate) show_all: bool,
+    /// Do not look for lines of the source
+    #[arg(long)]
+    pub(crate) no_source: bool,
     /// The summary only
     #[arg(long)]
     pub(crate) stats: bool,

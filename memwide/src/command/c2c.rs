@@ -7,6 +7,8 @@ use crate::failure::Failure;
 use crate::output;
 use memwide_analysis::report::Nodes;
 use memwide_analysis::sharing::{Access, Coalesce, Display, LineSize, Lines, wanted};
+use memwide_analysis::source::file_and_line;
+use memwide_decoder::local::Wanted;
 
 pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
     let display = args.display.as_deref().map(display).transpose()?;
@@ -21,11 +23,20 @@ pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
         LineSize::Single
     };
     let rows = &args.file.rows;
-    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let wanted = if args.no_source {
+        wanted()
+    } else {
+        wanted() | Wanted::LINES
+    };
+    let file = OnFile::open(&args.file.input, &args.file.samples, wanted)?;
     let nodes = Nodes::of(file.recording().features());
     let events = file.recording().events().clone();
     let mut lines = Lines::new(size);
-    let left = file.each(|sample| lines.add(&Access::of(sample)))?;
+    let left = file.each(|sample| {
+        lines.add_from(&Access::of(sample), || {
+            sample.source().first().and_then(file_and_line)
+        });
+    })?;
     let answer = Answer {
         display: display.unwrap_or_else(|| Display::fitting(lines.total())),
         lines: &lines,

@@ -71,6 +71,8 @@ fn false_sharing_is_found_by_variable_and_function_and_padding_is_not_called_so(
     assert_eq!(verdict["written_at_other_offsets"], 20);
     assert_eq!(verdict["victim"]["function"], "read_first");
     assert_eq!(verdict["victim"]["thread"], 101);
+    let source = lines[0]["offsets"][0]["srcline"].as_str().unwrap();
+    assert_eq!(source, "program.c:5");
     assert_eq!(verdict["writer"]["function"], "write_second");
     assert_eq!(verdict["writer"]["offset"], 8);
     // As false sharing of a pair of lines it is found only when asked for.

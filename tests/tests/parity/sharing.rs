@@ -71,7 +71,7 @@ fn run(file: &Path, args: &[&str], symbols: &[&str]) -> Both {
     let perfs = ["c2c", "report", "--stdio", "--no-source", "--full-symbols"];
     let theirs = perf::perf(&[&perfs[..], args].concat(), file);
     let ours = memwide(
-        &[&["c2c", "--format", "json"], args, symbols].concat(),
+        &[&["c2c", "--no-source", "--format", "json"], args, symbols].concat(),
         file,
     );
     Both {
