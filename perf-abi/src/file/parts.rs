@@ -71,6 +71,11 @@ impl<'f, R: Read + Seek> PartRecords<'f, R> {
         }
     }
 
+    /// Number of the file that lent last, the main one first.
+    pub(crate) fn current(&self) -> u16 {
+        u16::try_from(self.current).unwrap_or(u16::MAX)
+    }
+
     /// The first cut of any file.
     pub(crate) fn cut(&self) -> Option<Cut> {
         self.files.iter().find_map(FileRecords::cut)

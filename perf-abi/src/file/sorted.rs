@@ -23,7 +23,7 @@ use super::spe::Merge;
 use super::{Cut, EventTable, FileError, FileRecord, SpeCounts};
 use crate::{RawRecord, kind};
 
-/// Bytes of records that wait to be sorted, at most. A file without rounds waits whole; when it is
+/// Bytes of records that wait to be sorted, at most, with what is kept beside each. A file without rounds waits whole; when it is
 /// longer, the older half is handed on and later records that should have come before are out of
 /// order, as [`SortedRecords::early_flushes`] tells.
 pub const QUEUE_BYTES: usize = 512 * 1024 * 1024;
@@ -35,10 +35,28 @@ const SPARE_BYTES: usize = 16 << 20;
 struct Queued {
     time: u64,
     offset: u64,
-    event: Option<usize>,
     /// Where the record lies in the arena.
     at: usize,
-    len: usize,
+    /// Index of its event; [`NO_EVENT`] for none.
+    event: u32,
+    len: u16,
+    /// Which file of a directory it is of: of records of the same time those of the first file come first.
+    part: u16,
+}
+
+/// Files have far fewer events.
+const NO_EVENT: u32 = u32::MAX;
+
+impl Queued {
+    fn event(self) -> Option<usize> {
+        let event = Some(self.event).filter(|event| *event != NO_EVENT)?;
+        usize::try_from(event).ok()
+    }
+
+    fn bytes(self, arena: &[u8]) -> &[u8] {
+        let end = self.at.saturating_add(self.len.into());
+        arena.get(self.at..end).unwrap_or_default()
+    }
 }
 
 /// Lends the records of a file in perf's order.
@@ -295,17 +313,22 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         match self.events.time_of(event, &record) {
             None | Some(0 | u64::MAX) => Some(Step::Unsorted { offset, event }),
             Some(time) => {
+                let event = event.and_then(|event| u32::try_from(event).ok());
                 self.queue.push(Queued {
                     time,
                     offset,
-                    event,
                     at: self.arena.len(),
-                    len: record.size(),
+                    event: event.unwrap_or(NO_EVENT),
+                    len: u16::try_from(record.size()).unwrap_or(u16::MAX),
+                    part: 0,
                 });
                 self.arena.extend_from_slice(record.bytes());
+                if several && let Some(last) = self.queue.last_mut() {
+                    last.part = self.records.current();
+                }
                 self.newest = self.newest.max(time);
                 self.early_flushes += u64::from(several && time < self.flushed_until);
-                if self.arena.len() > self.limit {
+                if self.arena.len() + self.queue.len() * size_of::<Queued>() > self.limit {
                     self.flush_half();
                 }
                 None
@@ -333,7 +356,11 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
     /// Sorts the queue and makes everything up to `time` ready. Records of the same time stay in
     /// the order of the file.
     fn sort(&mut self, time: u64) {
-        self.queue.sort_by_key(|entry| entry.time);
+        if self.records.are_several() {
+            self.queue.sort_by_key(|entry| (entry.time, entry.part));
+        } else {
+            self.queue.sort_by_key(|entry| entry.time);
+        }
         self.ready = self.queue.partition_point(|entry| entry.time <= time);
     }
 
@@ -343,8 +370,7 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         (self.handed, self.ready) = (0, 0);
         self.spare.clear();
         for entry in &mut self.queue {
-            let end = entry.at.saturating_add(entry.len);
-            let record = self.arena.get(entry.at..end).unwrap_or_default();
+            let record = entry.bytes(&self.arena);
             entry.at = self.spare.len();
             self.spare.extend_from_slice(record);
         }
@@ -367,11 +393,7 @@ fn lend<'a, R: Read + Seek>(
     held: Option<&'a Held>,
 ) -> Result<Option<Lent<'a>>, FileError> {
     let (offset, event, bytes) = match step {
-        Step::Queued(entry) => {
-            let end = entry.at.saturating_add(entry.len);
-            let bytes = arena.get(entry.at..end).unwrap_or_default();
-            (entry.offset, entry.event, bytes)
-        }
+        Step::Queued(entry) => (entry.offset, entry.event(), entry.bytes(arena)),
         Step::Unsorted { offset, event } => (offset, event, records.lent()),
         Step::Held => match held {
             Some(held) => (held.offset, Some(held.event), held.bytes.as_slice()),

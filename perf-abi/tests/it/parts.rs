@@ -133,3 +133,33 @@ fn a_cut_or_damaged_file_costs_its_own_end_only() {
     assert!(times.len() > 100 && times.len() < 150, "{}", times.len());
     assert!(matches!(end, Err(FileError::Record { .. })));
 }
+
+#[test]
+fn of_records_of_the_same_time_those_of_the_first_file_come_first() {
+    let layout = SampleLayout::new(&event().attr).unwrap();
+    let of = |tid: u32, times: &[u64]| {
+        let mut out = Vec::new();
+        for time in times {
+            let fields = SampleFields {
+                id: 7,
+                tid,
+                time: *time,
+                ..SampleFields::default()
+            };
+            encode::sample(&mut out, &fields, misc::USER, &layout).unwrap();
+        }
+        Cursor::new(out)
+    };
+    // The second file is behind, so it is read before the first one's second record.
+    let parts = vec![of(1, &[10, 50]), of(2, &[20, 50, 50])];
+    let mut file = PerfFile::open_parts(Cursor::new(main_file()), parts).unwrap();
+    let mut records = file.sorted().unwrap();
+    let mut tids = Vec::new();
+    while let Some(item) = records.next().unwrap() {
+        if item.record.kind == kind::SAMPLE {
+            let view = memwide_perf_abi::SampleView::parse(item.record.body(), &layout).unwrap();
+            tids.push(view.tid().unwrap());
+        }
+    }
+    assert_eq!(tids, [1, 2, 1, 2, 2]);
+}

@@ -93,3 +93,88 @@ fn samples_and_symbols_of_this_machine_are_perfs() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Options that change what records hold or how files are written.
+const UNUSUAL: [&[&str]; 5] = [
+    &["-e", "{cpu-clock,minor-faults}:S", "-d", "--switch-events", "-s"],
+    &["-e", "minor-faults", "-c", "7", "-W", "-d", "--phys-data", "--data-page-size", "--code-page-size"],
+    &["-e", "cpu-clock", "--all-cgroups", "--transaction", "--intr-regs=ip", "--user-regs=ip,sp"],
+    &["-e", "sched:sched_switch", "-e", "minor-faults:u", "-c", "5", "-k", "CLOCK_MONOTONIC"],
+    &["-e", "minor-faults,cpu-clock", "-d", "--aio", "--tail-synthesize", "--sample-identifier"],
+];
+12] = [
+    &["-e", "{cpu-clock,minor-faults}:S", "-d"],
+    &["-e", "cpu-clock", "--switch-events", "-s"],
+    &[
+        "-e",
+        "minor-faults",
+        "-c",
+        "7",
+        "-d",
+        "--data-page-size",
+        "--phys-data",
+    ],
+    &["-e", "cpu-clock", "--code-page-size", "--transaction"],
+    &["-e", "cpu-clock", "--all-cgroups", "--namespaces"],
+    &["-e", "minor-faults", "-W", "-d"],
+    &[
+        "-e",
+        "cpu-clock",
+        "--intr-regs=ip,sp",
+        "--user-regs=ip,sp",
+        "-g",
+    ],
+    &["-e", "cpu-clock", "-k", "CLOCK_MONOTONIC"],
+    &["-e", "sched:sched_switch", "-e", "kmem:kmalloc", "-c", "5"],
+    &[
+        "-e",
+        "minor-faults:u",
+        "-e",
+        "minor-faults:k",
+        "--sample-identifier",
+        "-T",
+    ],
+    &["-e", "minor-faults", "--tail-synthesize", "--buildid-all"],
+    &["-e", "minor-faults,cpu-clock", "-d", "--aio"],
+];
+
+#[test]
+fn samples_recorded_with_unusual_options_are_perfs() {
+    if !perf::exists() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("live.data");
+    let mut wrong = Vec::new();
+    for args in UNUSUAL {
+        if !record(&file, args) || perf::dies(&file) {
+            continue;
+        }
+        if let Some(found) = first_difference(&file) {
+            wrong.push(format!("perf record {args:?}: {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_directory_that_perf_wrote_with_several_threads_is_read_as_perf_reads_it() {
+    if !perf::exists() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("live.dir");
+    for more in [&[][..], &["-z"]] {
+        let args = [
+            &["--threads", "-e", "minor-faults,cpu-clock", "-d"][..],
+            more,
+        ]
+        .concat();
+        if !record(&directory, &args) || perf::dies(&directory) {
+            continue;
+        }
+        let (ours, theirs) = (symbols(&directory), perfs_symbols(&directory));
+        assert_eq!(difference(&ours, &theirs), None, "perf record {args:?}");
+        assert!(ours.len() > 50, "only {} samples", ours.len());
+    }
+}
