@@ -96,46 +96,50 @@ fn samples_and_symbols_of_this_machine_are_perfs() {
 
 /// Options that change what records hold or how files are written.
 const UNUSUAL: [&[&str]; 5] = [
-    &["-e", "{cpu-clock,minor-faults}:S", "-d", "--switch-events", "-s"],
-    &["-e", "minor-faults", "-c", "7", "-W", "-d", "--phys-data", "--data-page-size", "--code-page-size"],
-    &["-e", "cpu-clock", "--all-cgroups", "--transaction", "--intr-regs=ip", "--user-regs=ip,sp"],
-    &["-e", "sched:sched_switch", "-e", "minor-faults:u", "-c", "5", "-k", "CLOCK_MONOTONIC"],
-    &["-e", "minor-faults,cpu-clock", "-d", "--aio", "--tail-synthesize", "--sample-identifier"],
-];
-12] = [
-    &["-e", "{cpu-clock,minor-faults}:S", "-d"],
-    &["-e", "cpu-clock", "--switch-events", "-s"],
+    &[
+        "-e",
+        "{cpu-clock,minor-faults}:S",
+        "-d",
+        "--switch-events",
+        "-s",
+    ],
     &[
         "-e",
         "minor-faults",
         "-c",
         "7",
+        "-W",
         "-d",
-        "--data-page-size",
         "--phys-data",
+        "--data-page-size",
+        "--code-page-size",
     ],
-    &["-e", "cpu-clock", "--code-page-size", "--transaction"],
-    &["-e", "cpu-clock", "--all-cgroups", "--namespaces"],
-    &["-e", "minor-faults", "-W", "-d"],
     &[
         "-e",
         "cpu-clock",
-        "--intr-regs=ip,sp",
+        "--all-cgroups",
+        "--transaction",
+        "--intr-regs=ip",
         "--user-regs=ip,sp",
-        "-g",
     ],
-    &["-e", "cpu-clock", "-k", "CLOCK_MONOTONIC"],
-    &["-e", "sched:sched_switch", "-e", "kmem:kmalloc", "-c", "5"],
     &[
         "-e",
-        "minor-faults:u",
+        "sched:sched_switch",
         "-e",
-        "minor-faults:k",
-        "--sample-identifier",
-        "-T",
+        "minor-faults:u",
+        "-c",
+        "5",
+        "-k",
+        "CLOCK_MONOTONIC",
     ],
-    &["-e", "minor-faults", "--tail-synthesize", "--buildid-all"],
-    &["-e", "minor-faults,cpu-clock", "-d", "--aio"],
+    &[
+        "-e",
+        "minor-faults,cpu-clock",
+        "-d",
+        "--aio",
+        "--tail-synthesize",
+        "--sample-identifier",
+    ],
 ];
 
 #[test]
