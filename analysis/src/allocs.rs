@@ -6,9 +6,9 @@
 
 mod ranges;
 
-use crate::names::{NameId, Names};
 use crate::site::{Site, SiteKey};
 use memwide_decoder::local::Wanted;
+use memwide_decoder::{NameIx, Names};
 use ranges::Ranges;
 use rustc_hash::FxHashMap;
 
@@ -84,7 +84,7 @@ pub struct By<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     kind: Kind,
-    comm: NameId,
+    comm: NameIx,
     site: SiteKey,
 }
 

@@ -7,9 +7,9 @@
 //!
 //! Counts grow with how long was recorded, so counts of two recordings of unequal length cannot be compared: [`Row::rate`] can.
 
-use crate::names::{NameId, Names};
 use memwide_decoder::Mode;
 use memwide_decoder::local::{LocalSample, Wanted};
+use memwide_decoder::{NameIx, Names};
 use memwide_model::{Context, Op};
 use rustc_hash::FxHashMap;
 
@@ -141,7 +141,7 @@ struct Event {
 pub struct Contexts {
     names: Names,
     events: Vec<Event>,
-    functions: FxHashMap<(usize, Context, NameId), Sums>,
+    functions: FxHashMap<(usize, Context, NameIx), Sums>,
 }
 
 /// A context of an event.

@@ -2,8 +2,8 @@
 //!
 //! The events are counted by the kernel without gaps, so Σ period estimates the faults; with a period of 1 it is their number.
 
-use crate::names::Names;
 use crate::site::{self, Site, SiteKey};
+use memwide_decoder::Names;
 use memwide_decoder::local::{LocalSample, Wanted};
 use memwide_model::Region;
 use memwide_perf_abi::attr_kind;

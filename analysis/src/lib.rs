@@ -15,7 +15,6 @@ pub mod contexts;
 pub mod difference;
 pub mod faults;
 pub mod interval;
-mod names;
 pub mod offcpu;
 pub mod report;
 pub mod rss;
@@ -25,5 +24,3 @@ pub mod site;
 pub mod source;
 pub mod stacks;
 pub mod tracepoints;
-
-pub use names::{NameId, Names};

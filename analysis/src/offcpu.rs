@@ -5,10 +5,10 @@
 //! and marked: it is a lower bound. With wakeups recorded the spell is split: *blocked* until somebody woke the thread, *waiting*
 //! for a CPU afterwards. A thread that was preempted waits all the time.
 
-use crate::names::{NameId, Names};
 use crate::site::{Site, SiteKey};
 use crate::stacks::{Frame, Stacks};
 use memwide_decoder::local::Wanted;
+use memwide_decoder::{NameIx, Names};
 use rustc_hash::FxHashMap;
 
 /// Most rows.
@@ -106,7 +106,7 @@ pub struct Out<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    comm: NameId,
+    comm: NameIx,
     site: SiteKey,
     reason: Reason,
 }

@@ -3,9 +3,9 @@
 //! `kmem:rss_stat` tells a counter's new value at each change; the difference to the value before is put down to the code that
 //! ran, if it was the owner's. The first value of a counter has nothing before it and is the start of its history.
 
-use crate::names::{NameId, Names};
 use crate::site::{Site, SiteKey};
 use memwide_decoder::local::Wanted;
+use memwide_decoder::{NameIx, Names};
 use memwide_perf_abi::tracepoint::RssMember;
 use rustc_hash::FxHashMap;
 
@@ -96,14 +96,14 @@ pub struct SiteRow<'a> {
 #[derive(Debug)]
 struct Counter {
     pid: u32,
-    comm: NameId,
+    comm: NameIx,
     n: u64,
     first: i64,
     last: i64,
     peak: i64,
 }
 
-type RowKey = (NameId, SiteKey, RssMember);
+type RowKey = (NameIx, SiteKey, RssMember);
 
 /// Counters of all address spaces.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Whose code is behind a sample: the program's function, who called it, and what the kernel does for it.
 
-use crate::names::{NameId, Names};
 use memwide_decoder::Mode;
 use memwide_decoder::local::LocalSample;
+use memwide_decoder::{NameIx, Names};
 
 /// Kernel addresses have this bit set on every 64-bit machine.
 const KERNEL_BIT: u64 = 1 << 63;
@@ -105,10 +105,10 @@ impl<'a> Site<'a> {
 /// A site as numbers of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SiteKey {
-    function: NameId,
-    dso: NameId,
-    callers: NameId,
-    kernel: Option<NameId>,
+    function: NameIx,
+    dso: NameIx,
+    callers: NameIx,
+    kernel: Option<NameIx>,
 }
 
 impl SiteKey {

@@ -3,9 +3,9 @@
 //! [`Stacks`] is a tree of frames, outermost first. Values are whole numbers of one unit; a caller who mixes events puts the
 //! event's name first, so that no sum crosses it.
 
-use crate::names::{NameId, Names};
 use memwide_decoder::Mode;
 use memwide_decoder::local::{LocalSample, Named, Wanted};
+use memwide_decoder::{NameIx, Names};
 use rustc_hash::FxHashMap;
 
 /// Most nodes; what comes beyond is counted at the last frame that has a node. Some 200 MB.
@@ -87,7 +87,7 @@ pub fn frames(sample: &LocalSample<'_>, into: &mut Vec<Frame>) {
 /// One node of the tree.
 #[derive(Debug)]
 struct Node {
-    name: NameId,
+    name: NameIx,
     origin: Origin,
     own: u64,
     /// Children in the order they came.
@@ -99,7 +99,7 @@ struct Node {
 pub struct Stacks {
     names: Names,
     nodes: Vec<Node>,
-    index: FxHashMap<(u32, NameId, Origin), u32>,
+    index: FxHashMap<(u32, NameIx, Origin), u32>,
     n: u64,
 }
 

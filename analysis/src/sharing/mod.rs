@@ -20,10 +20,10 @@ pub use set::Set;
 use verdict::judge;
 pub use verdict::{Evidence, Kind, Verdict};
 
-use crate::names::{NameId, Names};
 use counts::Increments;
 use memwide_decoder::Mode;
 use memwide_decoder::local::{LocalSample, Wanted};
+use memwide_decoder::{NameIx, Names};
 use memwide_model::data_src::{lock, op, snoop, snoopx};
 use memwide_model::{DataSrc, Region};
 use rustc_hash::FxHashMap;
@@ -171,7 +171,7 @@ impl<'a> Access<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct LineKey {
     mode: Mode,
-    dso: NameId,
+    dso: NameIx,
     /// 0 unless the memory is private.
     pid: u32,
     place: u64,
@@ -193,9 +193,9 @@ struct Line {
     /// Its address, of the first access.
     address: u64,
     counts: Counts,
-    data_dso: NameId,
+    data_dso: NameIx,
     /// The variable at the first access that has one, with the line's distance from its start.
-    variable: Option<(NameId, i64)>,
+    variable: Option<(NameIx, i64)>,
     region: Region,
     nodes: Set<u8>,
     physical: Set<u64>,
@@ -214,10 +214,10 @@ struct Site {
     cpus: Set,
     nodes: Set<u8>,
     physical: Set<u64>,
-    symbol: Option<NameId>,
-    dso: NameId,
+    symbol: Option<NameIx>,
+    dso: NameIx,
     /// `file:line` of the code.
-    source: Option<NameId>,
+    source: Option<NameIx>,
     mode: Mode,
 }
 
@@ -388,7 +388,7 @@ impl Lines {
 }
 
 /// The variable, and where the line starts seen from the variable's start.
-fn variable(names: &mut Names, access: &Access<'_>, bytes: u64) -> Option<(NameId, i64)> {
+fn variable(names: &mut Names, access: &Access<'_>, bytes: u64) -> Option<(NameIx, i64)> {
     let (name, into) = access.variable?;
     let offset = access.place % bytes;
     let distance = into.cast_signed().wrapping_sub(offset.cast_signed());

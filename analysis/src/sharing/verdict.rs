@@ -11,7 +11,7 @@
 //! change of hands, whether a load tells or not (store-store contention).
 
 use super::{Set, Site};
-use crate::names::Names;
+use memwide_decoder::Names;
 use rustc_hash::FxHashMap;
 
 /// How a line is shared.
