@@ -297,6 +297,9 @@ pub(crate) struct ReportArgs {
     /// Estimator behind `overhead`: perf_weight (weight, 0 counted as 1), weight, samples, period [default: perf_weight where weights exist, else samples]
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
+    /// One level a key: the sums of the first key's values, within each those of the second, and so on
+    #[arg(long, conflicts_with_all = ["server", "call_graph", "children"])]
+    pub(crate) hierarchy: bool,
     #[command(flatten)]
     pub(crate) calls: CallArgs,
     #[command(flatten)]

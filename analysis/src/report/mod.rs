@@ -2,6 +2,7 @@
 
 mod calls;
 mod filter;
+mod hierarchy;
 mod index;
 mod keys;
 mod measures;
@@ -15,6 +16,7 @@ mod tree;
 
 pub use calls::{Children, ChildrenError, Function, Tree, Trees};
 pub use filter::{Filter, FilterError};
+pub use hierarchy::Level;
 pub use keys::{Key, KeyError, Shown, Value};
 pub use measures::{Measures, Weights};
 pub use nodes::Nodes;

@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::print_json;
 use crate::recording::Recording;
-use crate::report::{Calls, question, table};
+use crate::report::{Calls, hierarchy, question, table};
 use memwide_analysis::report::{Estimator, Filter, Key, Rows};
 use memwide_decoder::local::Wanted;
 use std::io;
@@ -55,7 +55,12 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
     if calls.children {
         rows.count_children();
     }
-    let table = table(&rows, &left, args.format, args.filter.limit, calls);
+    let limit = args.filter.limit;
+    let table = if args.hierarchy {
+        hierarchy(&rows, &left, args.format, limit)
+    } else {
+        table(&rows, &left, args.format, limit, calls)
+    };
     let printed = match &table.json {
         Some(document) => print_json(document),
         None => table.print(args.format),

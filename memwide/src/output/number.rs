@@ -1,36 +1,52 @@
 //! Numbers for people.
 
+use std::fmt::Write as _;
+
 /// `1234567` → `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
+    let mut out = String::new();
+    write_grouped(&mut out, number);
     out
 }
 
+fn write_grouped(out: &mut String, number: u64) {
+    let start = out.len();
+    // Writing to a string cannot fail.
+    let _ = write!(out, "{number}");
+    let mut at = out.len();
+    while at > start + 3 {
+        at -= 3;
+        out.insert(at, ',');
+    }
+}
+
 /// A number in the precision its unit deserves: ratios as per cent, large values grouped.
-pub(crate) fn with_unit(number: &serde_json::Number, unit: &str) -> String {
-    if unit == "ratio" {
+pub(crate) fn write_with_unit(out: &mut String, number: &serde_json::Number, unit: &str) {
+    let written = if unit == "ratio" {
         let ratio = number.as_f64().unwrap_or(f64::NAN);
-        return format!("{:.1} %", ratio * 100.0);
-    }
-    if let Some(whole) = number.as_u64() {
-        return grouped(whole);
-    }
-    match number.as_f64() {
-        // Sums of whole numbers come as floats; above 2^53 they are not whole any more.
-        Some(real) if real.fract() == 0.0 && (0.0..9.0e15).contains(&real) => format!("{real:.0}")
-            .parse()
-            .map_or_else(|_| real.to_string(), grouped),
-        Some(real) if real.abs() >= 1_000.0 => format!("{real:.0}"),
-        Some(real) => format!("{real:.3}"),
-        None => number.to_string(),
-    }
+        write!(out, "{:.1} %", ratio * 100.0)
+    } else if let Some(whole) = number.as_u64() {
+        write_grouped(out, whole);
+        Ok(())
+    } else {
+        match number.as_f64() {
+            // Sums of whole numbers come as floats; above 2^53 they are not whole any more.
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a whole number below 2^53"
+            )]
+            Some(real) if real.fract() == 0.0 && (0.0..9.0e15).contains(&real) => {
+                write_grouped(out, real as u64);
+                Ok(())
+            }
+            Some(real) if real.abs() >= 1_000.0 => write!(out, "{real:.0}"),
+            Some(real) => write!(out, "{real:.3}"),
+            None => write!(out, "{number}"),
+        }
+    };
+    // Writing to a string cannot fail.
+    let _ = written;
 }
 
 #[cfg(test)]
@@ -52,7 +68,11 @@ mod tests {
     #[test]
     fn units_decide_the_form() {
         let form = |value: serde_json::Value, unit| match value {
-            serde_json::Value::Number(number) => with_unit(&number, unit),
+            serde_json::Value::Number(number) => {
+                let mut out = String::new();
+                write_with_unit(&mut out, &number, unit);
+                out
+            }
             _ => unreachable!("only numbers here"),
         };
         assert_eq!(form(serde_json::json!(0.1234), "ratio"), "12.3 %");

@@ -2,7 +2,6 @@
 
 use super::{Table, number};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Width when the output is no terminal: wide enough that nothing useful is cut.
@@ -28,48 +27,110 @@ pub(crate) fn width() -> usize {
 
 /// Writes header, units, rows and notes in lines of at most `width` characters.
 pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Result<()> {
-    let cells: Vec<Vec<String>> = table
-        .rows
-        .iter()
-        .map(|row| {
-            let columns = table.columns.iter().zip(row);
-            columns
-                .map(|(column, value)| cell(value, &column.unit))
-                .collect()
-        })
-        .collect();
+    let units = table.columns.iter().map(|column| column.unit.as_str());
+    let mut cells = Cells::of(table.columns.len());
+    for column in &table.columns {
+        cells.push_text(&column.name);
+    }
+    let has_units = units.clone().any(|unit| !unit.is_empty());
+    if has_units {
+        units.for_each(|unit| cells.push_text(unit));
+    }
+    for row in &table.rows {
+        for (at, column) in table.columns.iter().enumerate() {
+            match row.get(at) {
+                Some(value) => cells.push(value, &column.unit),
+                None => cells.push_text(""),
+            }
+        }
+    }
     let right: Vec<bool> = (0..table.columns.len())
         .map(|at| is_number(table, at))
         .collect();
-    let widths = fit(table, &cells, &right, width);
-
-    let header: Vec<String> = table
-        .columns
-        .iter()
-        .map(|column| column.name.clone())
-        .collect();
-    line(out, &header, &widths, &right)?;
-    if table.columns.iter().any(|column| !column.unit.is_empty()) {
-        let units: Vec<String> = table
-            .columns
-            .iter()
-            .map(|column| column.unit.clone())
-            .collect();
-        line(out, &units, &widths, &right)?;
-    }
-    for row in &cells {
-        line(out, row, &widths, &right)?;
+    let widths = fit(&cells, &right, width);
+    let mut text = String::new();
+    for row in 0..cells.rows() {
+        text.clear();
+        line(&mut text, &cells, row, &widths, &right);
+        text.push('\n');
+        out.write_all(text.as_bytes())?;
     }
     for note in &table.notes {
-        writeln!(out, "{}", printable(note.clone()))?;
+        let mut text = String::new();
+        push_printable(&mut text, note);
+        writeln!(out, "{text}")?;
     }
     Ok(())
+}
+
+/// All cells of a table as texts, row after row, one behind the other: large answers have a million.
+struct Cells {
+    columns: usize,
+    text: String,
+    ends: Vec<Cell>,
+}
+
+/// Where a cell's text ends, and the columns it takes.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    end: usize,
+    columns: usize,
+}
+
+impl Cells {
+    fn of(columns: usize) -> Self {
+        Self {
+            columns,
+            text: String::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, value: &Value, unit: &str) {
+        match value {
+            Value::Null => self.text.push('–'),
+            Value::Number(number) => number::write_with_unit(&mut self.text, number, unit),
+            Value::String(text) => push_printable(&mut self.text, text),
+            other => push_printable(&mut self.text, &other.to_string()),
+        }
+        self.end();
+    }
+
+    fn push_text(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let start = self.ends.last().map_or(0, |cell| cell.end);
+        let columns = columns(self.text.get(start..).unwrap_or_default());
+        let end = self.text.len();
+        self.ends.push(Cell { end, columns });
+    }
+
+    fn rows(&self) -> usize {
+        self.ends.len().checked_div(self.columns).unwrap_or(0)
+    }
+
+    /// Text of a cell, and the columns it takes.
+    fn get(&self, row: usize, column: usize) -> (&str, usize) {
+        let at = row * self.columns + column;
+        let start = at.checked_sub(1).and_then(|before| self.ends.get(before));
+        let start = start.map_or(0, |cell| cell.end);
+        let cell = self.ends.get(at).copied().unwrap_or_default();
+        (
+            self.text.get(start..cell.end).unwrap_or_default(),
+            cell.columns,
+        )
+    }
 }
 
 /// Writes a text in lines of at most `width` characters, broken at blanks.
 pub(super) fn paragraph(out: &mut impl Write, text: &str, width: usize) -> io::Result<()> {
     let mut line = String::new();
-    for word in printable(text.to_owned()).split(' ') {
+    let mut shown = String::new();
+    push_printable(&mut shown, text);
+    for word in shown.split(' ') {
         if !line.is_empty() && columns(&line) + 1 + columns(word) > width {
             writeln!(out, "{line}")?;
             line.clear();
@@ -81,20 +142,14 @@ pub(super) fn paragraph(out: &mut impl Write, text: &str, width: usize) -> io::R
     writeln!(out, "{line}")
 }
 
-fn cell(value: &Value, unit: &str) -> String {
-    match value {
-        Value::Null => "–".to_owned(),
-        Value::Number(number) => number::with_unit(number, unit),
-        other => printable(super::plain(other)),
-    }
-}
-
 /// Names come from other people's programs: nothing in them may steer a terminal.
-fn printable(text: String) -> String {
-    if !text.chars().any(char::is_control) {
-        return text;
+fn push_printable(out: &mut String, text: &str) {
+    // No byte of a longer character is one of these; what else is control is longer than a byte.
+    let plain = |byte: &u8| (0x20..0x7f).contains(byte);
+    if text.as_bytes().iter().all(plain) {
+        out.push_str(text);
+        return;
     }
-    let mut out = String::with_capacity(2 * text.len());
     for c in text.chars() {
         if c.is_control() {
             out.extend(c.escape_default());
@@ -102,7 +157,6 @@ fn printable(text: String) -> String {
             out.push(c);
         }
     }
-    out
 }
 
 /// Columns a text takes.
@@ -130,20 +184,13 @@ fn is_number(table: &Table, at: usize) -> bool {
 }
 
 /// Natural widths, the widest names cut until the line fits.
-fn fit(table: &Table, cells: &[Vec<String>], right: &[bool], width: usize) -> Vec<usize> {
-    let mut widths: Vec<usize> = table
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(at, column)| {
-            let body = cells
-                .iter()
-                .filter_map(|row| row.get(at))
-                .map(|cell| columns(cell));
-            let head = [columns(&column.name), columns(&column.unit)];
-            body.chain(head).max().unwrap_or(0)
-        })
-        .collect();
+fn fit(cells: &Cells, right: &[bool], width: usize) -> Vec<usize> {
+    let mut widths = vec![0; cells.columns];
+    for row in cells.ends.chunks(cells.columns.max(1)) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.columns.max(*width);
+        }
+    }
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > width {
         let names = widths
@@ -158,34 +205,34 @@ fn fit(table: &Table, cells: &[Vec<String>], right: &[bool], width: usize) -> Ve
     widths
 }
 
-fn line(
-    out: &mut impl Write,
-    cells: &[String],
-    widths: &[usize],
-    right: &[bool],
-) -> io::Result<()> {
-    let mut text = String::new();
-    for ((cell, width), right) in cells.iter().zip(widths).zip(right) {
-        if !text.is_empty() {
+fn line(text: &mut String, cells: &Cells, row: usize, widths: &[usize], right: &[bool]) {
+    for (at, (width, right)) in widths.iter().zip(right).enumerate() {
+        if at > 0 {
             text.push_str(GAP);
         }
-        let cut = cut(cell, *width);
-        let pad = std::iter::repeat_n(' ', width.saturating_sub(columns(&cut)));
+        let (cell, taken) = cells.get(row, at);
+        let pad = width.saturating_sub(taken);
         if *right {
-            text.extend(pad);
-            text.push_str(&cut);
+            push_blanks(text, pad);
+        }
+        if taken <= *width {
+            text.push_str(cell);
         } else {
-            text.push_str(&cut);
-            text.extend(pad);
+            text.extend(cell.chars().take(width.saturating_sub(1)));
+            text.push('…');
+        }
+        if !*right {
+            push_blanks(text, pad);
         }
     }
-    writeln!(out, "{}", text.trim_end())
+    text.truncate(text.trim_end().len());
 }
 
-fn cut(cell: &str, width: usize) -> Cow<'_, str> {
-    if columns(cell) <= width {
-        return cell.into();
+fn push_blanks(text: &mut String, mut count: usize) {
+    const BLANKS: &str = "                                                                ";
+    while count > 0 {
+        let now = count.min(BLANKS.len());
+        text.push_str(&BLANKS[..now]);
+        count -= now;
     }
-    let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…").into()
 }

@@ -35,7 +35,7 @@ fn optional(is: bool, value: u64) -> Value {
     if is { value.into() } else { Value::Null }
 }
 
-fn value(shown: &Shown<'_>) -> Value {
+pub(super) fn value(shown: &Shown<'_>) -> Value {
     match &shown.value {
         report::Value::Unknown => Value::Null,
         report::Value::Number(number) => (*number).into(),
@@ -79,7 +79,11 @@ fn document(rows: &Rows, ready: &[Ready<'_>], left: &Leftovers, calls: Calls) ->
     json!({"total": totals, "completeness": completeness(left), "rows": listed})
 }
 
-fn insert_measures(into: &mut Map<String, Value>, measures: &Measures, weights: Weights) {
+pub(super) fn insert_measures(
+    into: &mut Map<String, Value>,
+    measures: &Measures,
+    weights: Weights,
+) {
     for (name, value) in [
         ("samples", Value::from(measures.samples)),
         ("weight", optional(weights.any, measures.weight)),
@@ -108,7 +112,17 @@ fn json_row(rows: &Rows, row: &Ready<'_>) -> Map<String, Value> {
         }
     }
     insert_measures(&mut out, &row.measures, rows.weights(row.event));
-    let (overhead, interval) = row.share.unzip();
+    ci(&mut out, row.share);
+    if let Some(children) = row.children {
+        out.insert("children".to_owned(), children.share.into());
+        out.insert("children_samples".to_owned(), children.samples.into());
+    }
+    out
+}
+
+/// Share and interval.
+pub(super) fn ci(out: &mut Map<String, Value>, share: Option<(f64, Option<[f64; 2]>)>) {
+    let (overhead, interval) = share.unzip();
     out.insert("overhead".to_owned(), overhead.into());
     let interval = interval.flatten();
     out.insert(
@@ -117,11 +131,6 @@ fn json_row(rows: &Rows, row: &Ready<'_>) -> Map<String, Value> {
     );
     let basis = if interval.is_some() { CI_BASIS } else { "none" };
     out.insert("ci_basis".to_owned(), basis.into());
-    if let Some(children) = row.children {
-        out.insert("children".to_owned(), children.share.into());
-        out.insert("children_samples".to_owned(), children.samples.into());
-    }
-    out
 }
 
 /// What of a file is not in the answer.
@@ -234,7 +243,7 @@ fn for_people(
     }
 }
 
-fn about(rows: &Rows, event: usize, total: &Measures) -> String {
+pub(super) fn about(rows: &Rows, event: usize, total: &Measures) -> String {
     let mut text = format!(
         "{}: {} samples",
         rows.event_name(event),

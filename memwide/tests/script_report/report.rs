@@ -365,3 +365,33 @@ fn a_file_without_samples_gives_no_rows() {
     assert_eq!(document["rows"], json!([]));
     assert_eq!(document["total"]["samples"], 0);
 }
+
+/// Samples and names of the levels, each with its sum and that of the levels below.
+fn check_levels(levels: &Value, whole: u64) {
+    let levels = levels.as_array().unwrap();
+    let samples = |level: &Value| level["samples"].as_u64().unwrap();
+    assert_eq!(levels.iter().map(samples).sum::<u64>(), whole, "{levels:?}");
+    for level in levels.iter().filter(|level| level.get("levels").is_some()) {
+        check_levels(&level["levels"], samples(level));
+    }
+}
+
+#[test]
+fn levels_add_up_to_what_they_are_in() {
+    let document = made().json(&["--hierarchy", "--sort", "dso,symbol,local_weight"]);
+    let events = document["events"].as_array().unwrap();
+    assert_eq!(events.len(), 2);
+    check_levels(&events[0]["levels"], 76);
+    check_levels(&events[1]["levels"], 24);
+    let kernel = &events[0]["levels"][0];
+    assert_eq!(
+        (&kernel["dso"], &kernel["samples"]),
+        (&json!("[kernel.kallsyms]"), &json!(60))
+    );
+    // Two functions of the kernel, the first with two weights.
+    let functions = kernel["levels"].as_array().unwrap();
+    assert_eq!(functions.len(), 2);
+    assert_eq!(functions[0]["samples"], 40);
+    assert_eq!(functions[0]["levels"].as_array().unwrap().len(), 2);
+    assert_eq!(functions[0]["levels"][0]["perf_weight"], 5000);
+}

@@ -280,9 +280,14 @@ fn features(events: &[Event], recorded: &Features) -> Vec<(u32, Vec<u8>)> {
         ids.0.resize(ids.0.len() + name - entry.filename.len(), 0);
     }
     out.push((feature::BUILD_ID, ids.0));
-    for number in [feature::HOSTNAME, feature::OSRELEASE, feature::ARCH] {
+    for (number, unknown) in [
+        (feature::HOSTNAME, "unknown"),
+        (feature::OSRELEASE, "unknown"),
+        // What a recording without it is taken to be of.
+        (feature::ARCH, std::env::consts::ARCH),
+    ] {
         let mut big = Big::default();
-        big.string(recorded.text(number).as_deref().unwrap_or("unknown"));
+        big.string(recorded.text(number).as_deref().unwrap_or(unknown));
         out.push((number, big.0));
     }
     let mut desc = Big::default();
