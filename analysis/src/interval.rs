@@ -8,30 +8,16 @@
 //!        = n / (n − 1) · ((1 − R)² · Q + R² · (T − Q)) / Y²
 //! ```
 //!
-//! with `Q` the sum of `w²` in the row and `T` over the event. For counts this is the binomial `R (1 − R) / (n − 1)`. A file
+//! with `Q` the sum of `w²` in the row and `T` over the event. For counts this is the binomial `R (1 − R) / (n − 1)`. The
+//! interval is Wilson's for as many samples as give that variance: near 0 and 1, where rows are, it covers what it says. A file
 //! is one cluster, so the samples themselves are the units: the interval covers sampling error alone and is a lower bound of
 //! the real uncertainty (`sampling_only`).
 
-use crate::significance::{Sums, Z95};
+use crate::significance::Sums;
 
 /// The share of a row within the whole, and its 95 % interval. `None` if the whole is nothing.
 pub fn share(row: Sums, whole: Sums) -> Option<(f64, Option<[f64; 2]>)> {
-    if whole.sum <= 0.0 {
-        return None;
-    }
-    let ratio = row.sum / whole.sum;
-    if whole.n < 2 {
-        return Some((ratio, None));
-    }
-    let n = whole.n as f64;
-    let outside = (whole.squares - row.squares).max(0.0);
-    let residuals = (1.0 - ratio).powi(2) * row.squares + ratio.powi(2) * outside;
-    let error = (n / (n - 1.0) * residuals).sqrt() / whole.sum;
-    let interval = [
-        (ratio - Z95 * error).max(0.0),
-        (ratio + Z95 * error).min(1.0),
-    ];
-    Some((ratio, Some(interval)))
+    Some((row.share(&whole)?, row.interval(&whole)))
 }
 
 #[cfg(test)]
@@ -47,13 +33,18 @@ mod tests {
     }
 
     #[test]
-    fn counts_have_the_binomial_interval() {
-        let (ratio, interval) = share(sums(&[1.0; 20]), sums(&[1.0; 100])).unwrap();
-        let error = Z95 * (0.2_f64 * 0.8 / 99.0).sqrt();
-        let [low, high] = interval.unwrap();
-        assert!((ratio - 0.2).abs() < 1e-12);
-        assert!((low - (0.2 - error)).abs() < 1e-12, "{low}");
-        assert!((high - (0.2 + error)).abs() < 1e-12, "{high}");
+    fn counts_have_wilsons_interval() {
+        // 20 of 100 and 0 of 625: textbook values, here with n − 1 for n.
+        for (row, whole, bounds) in [(20, 100, [0.1328, 0.2898]), (0, 625, [0.0, 0.006_11])] {
+            let (ratio, interval) = share(sums(&vec![1.0; row]), sums(&vec![1.0; whole])).unwrap();
+            assert!((ratio - row as f64 / whole as f64).abs() < 1e-12);
+            for (found, bound) in interval.unwrap().iter().zip(bounds) {
+                assert!(
+                    (found - bound).abs() < 2e-3 * (0.1 + bound),
+                    "{row} of {whole}: {interval:?}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -63,19 +54,47 @@ mod tests {
         let (ratio, interval) = share(sums(&[100.0]), sums(&values)).unwrap();
         let [low, high] = interval.unwrap();
         assert!(
-            ratio > 0.5 && low < 0.1 && high > 0.9,
+            ratio > 0.5 && low < 0.2 && high > 0.8,
             "{ratio} {low} {high}"
         );
     }
 
     #[test]
-    fn everything_is_sure_and_nothing_has_no_share() {
-        assert_eq!(
-            share(sums(&[3.0; 9]), sums(&[3.0; 9])),
-            Some((1.0, Some([1.0, 1.0])))
+    fn all_samples_are_not_all_there_ever_are_and_nothing_has_no_share() {
+        let (ratio, interval) = share(sums(&[3.0; 9]), sums(&[3.0; 9])).unwrap();
+        let [low, high] = interval.unwrap();
+        assert!(
+            ratio >= 1.0 && high >= 1.0 && (0.6..0.8).contains(&low),
+            "{low}"
         );
         assert_eq!(share(sums(&[0.0]), sums(&[0.0; 5])), None);
         assert_eq!(share(sums(&[5.0]), sums(&[5.0])), Some((1.0, None)));
+    }
+
+    #[test]
+    fn rare_rows_are_covered_as_often_as_common_ones() {
+        for truth in [0.002, 0.005, 0.02] {
+            let mut state = 7_u64;
+            let mut random = || {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                (state >> 11) as f64 / (1_u64 << 53) as f64
+            };
+            let mut covered = 0;
+            for _ in 0..1000 {
+                let (mut row, mut whole) = (Sums::default(), Sums::default());
+                for _ in 0..800 {
+                    whole.add(1.0);
+                    if random() < truth {
+                        row.add(1.0);
+                    }
+                }
+                let [low, high] = share(row, whole).unwrap().1.unwrap();
+                covered += u32::from(low <= truth && truth <= high);
+            }
+            assert!(covered >= 900, "{truth}: {covered} of 1000");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! those called changed.
 
 /// Half the width of a 95 % interval, in standard errors.
-pub(crate) const Z95: f64 = 1.959_963_985;
+const Z95: f64 = 1.959_963_985;
 
 /// Expected share of rows called changed that did not change, at most.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
@@ -56,8 +56,15 @@ impl Sums {
     /// 95 % interval of the share; `None` where it cannot be told. A file is one cluster, so this covers sampling error alone.
     pub fn interval(&self, whole: &Self) -> Option<[f64; 2]> {
         let share = self.share(whole)?;
-        let half = Z95 * self.variance(whole)?.sqrt();
-        Some([(share - half).max(0.0), (share + half).min(1.0)])
+        let variance = self.variance(whole)?;
+        let spread = share * (1.0 - share);
+        let is_part = self.n > 0 && self.n < whole.n;
+        let samples = if is_part && variance > 0.0 {
+            spread / variance
+        } else {
+            whole.sum * whole.sum / whole.squares
+        };
+        Some(wilson(share, samples))
     }
 
     /// Variance of the share; `None` where it cannot be told: the whole is nothing or a single sample.
@@ -116,6 +123,15 @@ pub fn change(before: (Sums, Sums), after: (Sums, Sums)) -> Option<Change> {
         }),
         p_value: error.map(|error| two_sided(delta, error)),
     })
+}
+
+/// Wilson's 95 % interval of a share among so many samples. Unlike `share ± z · error` it holds for small counts, too.
+fn wilson(share: f64, samples: f64) -> [f64; 2] {
+    let square = Z95 * Z95 / samples;
+    let middle = (share + square / 2.0) / (1.0 + square);
+    let spread = share * (1.0 - share) / samples + square / (4.0 * samples);
+    let half = Z95 * spread.sqrt() / (1.0 + square);
+    [(middle - half).max(0.0), (middle + half).min(1.0)]
 }
 
 fn two_sided(delta: f64, error: f64) -> f64 {

@@ -28,6 +28,8 @@ pub(crate) struct EventFacts {
     registers: Registers,
     /// `config` of an event of the CPU proper.
     config: Option<u64>,
+    /// What a breakpoint waits for.
+    watches: Option<Op>,
 }
 
 impl EventFacts {
@@ -45,7 +47,21 @@ impl EventFacts {
         Self {
             registers,
             config: is_core.then_some(attr.config),
+            watches: (attr.kind == attr_kind::BREAKPOINT)
+                .then(|| watched(attr.bp_type))
+                .flatten(),
         }
+    }
+}
+
+/// `HW_BREAKPOINT_R`, `_W`, `_RW` and `_X` (`linux/hw_breakpoint.h`). x86 cannot watch reads alone: there `R` is not to be had.
+fn watched(bp_type: u32) -> Option<Op> {
+    match bp_type {
+        1 => Some(Op::Load),
+        2 => Some(Op::Store),
+        3 => Some(Op::LoadStore),
+        4 => Some(Op::Exec),
+        _ => None,
     }
 }
 
@@ -77,6 +93,7 @@ impl Memory {
             phys_addr: view.phys_addr(),
             weight: view.weight(),
             page_size: view.data_page_size(),
+            refined: event.watches,
             ..Self::default()
         };
         match event.registers {

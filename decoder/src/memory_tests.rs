@@ -133,3 +133,29 @@ fn short_raw_data_says_nothing() {
     let (memory, class) = of(sample::RAW, "ibs_op", &fields);
     assert_eq!((memory, class), (Memory::default(), Classified::NONE));
 }
+
+#[test]
+fn a_breakpoint_says_what_it_waits_for() {
+    for (bp_type, op) in [
+        (1, Op::Load),
+        (2, Op::Store),
+        (3, Op::LoadStore),
+        (4, Op::Exec),
+    ] {
+        let attr = Attr {
+            kind: attr_kind::BREAKPOINT,
+            bp_type,
+            ..Attr::default()
+        };
+        let facts = EventFacts::new(&attr, None, "mem:0x1000/8:w");
+        assert_eq!(facts.watches, Some(op), "{bp_type}");
+        let memory = Memory {
+            refined: facts.watches,
+            ..Memory::default()
+        };
+        let class = memory.classify(facts, ZEN4, Pmu::Other, false);
+        assert_eq!(class.op, op);
+    }
+    let plain = EventFacts::new(&Attr::default(), None, "cycles");
+    assert_eq!(plain.watches, None);
+}

@@ -161,7 +161,7 @@ pub(crate) struct FilterArgs {
     /// End [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) until: Option<String>,
-    /// `KEY=VALUE`, repeatable: host, namespace, pod, container, service, build_id, comm, function, event, tier, op, level, locality, snoop, context
+    /// `KEY=VALUE`, repeatable: build_id, comm, function, event, op, level, locality, snoop, context; of a server also host, namespace, pod, container, service, tier; of a file also pid, tid, cpu, dso
     #[arg(long = "filter", short = 'F', value_name = "KEY=VALUE")]
     pub(crate) filters: Vec<String>,
     /// Rows at most

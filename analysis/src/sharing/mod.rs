@@ -25,7 +25,7 @@ use memwide_decoder::Mode;
 use memwide_decoder::local::{LocalSample, Wanted};
 use memwide_decoder::{NameIx, Names};
 use memwide_model::data_src::{lock, op, snoop, snoopx};
-use memwide_model::{DataSrc, Region};
+use memwide_model::{DataSrc, Op, Region};
 use rustc_hash::FxHashMap;
 
 /// What must be known of samples; with [`Wanted::LINES`] also the lines of the source.
@@ -96,6 +96,8 @@ pub struct Access<'a> {
     pub symbol: Option<&'a str>,
     /// Object of the code; `None` if nothing is mapped.
     pub dso: Option<&'a str>,
+    /// A breakpoint waited for this store.
+    pub watched: bool,
 }
 
 impl<'a> Access<'a> {
@@ -126,6 +128,9 @@ impl<'a> Access<'a> {
             ip: sample.ip().unwrap_or(0),
             symbol: code.symbol,
             dso: known(code.dso),
+            // A breakpoint has no word, but says what it waits for.
+            watched: sample.data_src().is_none()
+                && matches!(sample.derived.class.op, Op::Store | Op::LoadStore),
         }
     }
 
@@ -142,7 +147,7 @@ impl<'a> Access<'a> {
     /// Stores, and locked loads: those are the reading half of a read-modify-write.
     fn writes(&self) -> bool {
         let locked = self.is_load() && self.word.lock() & lock::LOCKED != 0;
-        locked || self.word.op() & op::STORE != 0
+        locked || self.watched || self.word.op() & op::STORE != 0
     }
 
     /// Who accessed: the thread, or where none is recorded the CPU.

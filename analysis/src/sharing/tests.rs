@@ -11,6 +11,7 @@ const LOAD: DataSrc = DataSrc::with_lvl(DataSrc::with_op(DataSrc(0), op::LOAD), 
 
 fn access(word: DataSrc, addr: u64, tid: u32) -> Access<'static> {
     Access {
+        watched: false,
         word,
         addr,
         place: addr,

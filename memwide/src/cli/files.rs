@@ -143,7 +143,7 @@ pub(crate) struct FlamegraphArgs {
     #[arg(long)]
     pub(crate) reverse: bool,
     /// Text: one line a path, `frame;frame;frame value`
-    #[arg(long)]
+    #[arg(long, conflicts_with = "format")]
     pub(crate) folded: bool,
     /// Write here instead of standard output
     #[arg(short = 'o', long, value_name = "FILE")]
@@ -207,7 +207,8 @@ pub(crate) struct SiteArgs {
 const RECORD_FAULTS: &str = "Record with `perf record -e minor-faults,major-faults -c 1 -d -g`, or `memwide record -g` \
                              (its default events). Faults are counted by the kernel without gaps: the sum of periods is their number.";
 const RECORD_ALLOCS: &str = "Record with `perf record -g -e syscalls:sys_enter_mmap,syscalls:sys_exit_mmap,syscalls:sys_enter_munmap,\
-                             syscalls:sys_enter_brk,syscalls:sys_exit_brk` for address space, `-e kmem:mm_page_alloc,kmem:mm_page_free` \
+                             syscalls:sys_enter_brk,syscalls:sys_exit_brk,syscalls:sys_enter_mremap,\
+                             syscalls:sys_exit_mremap` for address space, `-e kmem:mm_page_alloc,kmem:mm_page_free` \
                              for pages, `-e kmem:kmalloc,kmem:kfree` for the kernel's objects.";
 const RECORD_OFFCPU: &str = "Record with `perf record -a -g -e sched:sched_switch` (all CPUs: a switch in is an event of the thread that \
                              leaves; and `-e sched:sched_wakeup` to tell blocked from \

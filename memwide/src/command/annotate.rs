@@ -1,6 +1,6 @@
 //! `memwide annotate`: on which instructions and lines of functions the samples fall.
 
-use super::on_file::{OnFile, estimator, finish, value};
+use super::on_file::{OnFile, check_weights, estimator, finish, value};
 use crate::annotate::{Annotated, Answer, FUNCTIONS_SHOWN, Options, Source, document};
 use crate::cli::AnnotateArgs;
 use crate::failure::Failure;
@@ -17,6 +17,7 @@ pub(crate) fn run(args: &AnnotateArgs) -> Result<(), Failure> {
     let rows = &args.file.rows;
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
     let events = file.recording().events().clone();
+    check_weights(by, &events)?;
     let estimators = estimators(&events, by);
     let limit = rows.limit.map(|limit| limit as usize);
     let mut sites = Sites::default();

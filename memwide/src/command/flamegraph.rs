@@ -1,11 +1,12 @@
 //! `memwide flamegraph`: call paths by an estimator, as a picture, folded lines or JSON.
 
-use super::on_file::{OnFile, estimator, unit, value};
+use super::on_file::{OnFile, check_weights, estimator, unit, value};
 use crate::cli::{FlamegraphArgs, TreeFormat};
 use crate::failure::Failure;
 use crate::flamegraph::{Picture, svg, tree};
 use crate::output::{grouped, print_json};
 use crate::report::completeness;
+use anyhow::Context as _;
 use memwide_analysis::report::Estimator;
 use memwide_analysis::stacks::{Frame, Stacks, frames, wanted};
 use serde_json::json;
@@ -17,6 +18,7 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
     let by = by.unwrap_or(Estimator::Samples);
     let file = OnFile::open(&args.input, &args.samples, wanted())?;
     let events = file.recording().events().clone();
+    check_weights(Some(by), &events)?;
     let mut counts = vec![0_u64; events.events().len()];
     // With more than one event each has a tree of its own below the root: no frame's sum crosses events.
     let several = counts.len() > 1;
@@ -57,7 +59,12 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
         args.format
     };
     let mut out: Box<dyn Write> = match &args.output {
-        Some(path) => Box::new(BufWriter::new(File::create(path)?)),
+        Some(path) => {
+            let file = File::create(path).with_context(|| {
+                format!("cannot write {}; name another file with -o", path.display())
+            })?;
+            Box::new(BufWriter::new(file))
+        }
         None => Box::new(BufWriter::new(io::stdout().lock())),
     };
     let printed = match format {

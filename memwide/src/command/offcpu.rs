@@ -36,6 +36,10 @@ struct Seen {
 struct State {
     off: OffCpu,
     seen: FxHashMap<u32, Seen>,
+    /// Names of threads, as records tell them.
+    comms: FxHashMap<u32, String>,
+    /// Threads of this name only, if any is asked for.
+    only: Vec<String>,
     stack: Vec<Frame>,
     partial: bool,
     /// Only some threads are asked for.
@@ -54,13 +58,17 @@ pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
         .any(|event| event.name.ends_with("sched_switch"));
     let state = RefCell::new(State {
         is_filtered: !args.file.samples.filters.is_empty(),
+        only: only_comms(&args.file.samples.filters),
         ..State::default()
     });
     let other = |record: &RawRecord<'_>, event: Option<usize>| {
-        if matches!(record.kind, kind::SWITCH | kind::SWITCH_CPU_WIDE) {
-            state
-                .borrow_mut()
-                .switch(&events, record, event, by_tracepoint);
+        let mut state = state.borrow_mut();
+        match record.kind {
+            kind::SWITCH | kind::SWITCH_CPU_WIDE => {
+                state.switch(&events, record, event, by_tracepoint);
+            }
+            kind::COMM | kind::FORK => state.name(record),
+            _ => {}
         }
     };
     let callers = args.sites.callers;
@@ -186,6 +194,13 @@ fn answer(state: &State, estimator: &str) -> Answer {
     }
 }
 
+/// Names asked for, where nothing else is.
+fn only_comms(filters: &[String]) -> Vec<String> {
+    let comm = |filter: &String| filter.strip_prefix("comm=").map(str::to_owned);
+    let comms: Option<Vec<String>> = filters.iter().map(comm).collect();
+    comms.unwrap_or_default()
+}
+
 impl State {
     fn tracepoint(
         &mut self,
@@ -246,6 +261,26 @@ impl State {
         self.seen.insert(tid, seen);
     }
 
+    /// Remembers how a thread is called.
+    fn name(&mut self, record: &RawRecord<'_>) {
+        let (tid, comm) = match Record::parse(*record) {
+            Ok(Record::Comm(comm)) => (comm.tid, String::from_utf8_lossy(comm.comm).into_owned()),
+            Ok(Record::Fork(task)) => match self.comms.get(&task.ptid) {
+                Some(comm) => (task.tid, comm.clone()),
+                None => return,
+            },
+            _ => return,
+        };
+        if self.comms.len() < THREADS_MAX || self.comms.contains_key(&tid) {
+            self.comms.insert(tid, comm);
+        }
+    }
+
+    /// Whether a thread that was never sampled counts, as far as its name tells.
+    fn counts_named(&self, comm: &str) -> bool {
+        !self.is_filtered || self.only.iter().any(|only| only == comm)
+    }
+
     /// `again`: a tracepoint says when threads leave, and also where.
     fn switch(
         &mut self,
@@ -273,13 +308,15 @@ impl State {
             (false, true) => return self.off.back_if_out(tid, time_ns),
             (false, false) => return self.off.back(tid, time_ns),
         }
+        let comm = self.comms.get(&tid).cloned();
+        let comm = comm.unwrap_or_else(|| format!(":{tid}"));
         let unknown = Seen {
-            comm: format!(":{tid}"),
             function: UNKNOWN.to_owned(),
             dso: String::new(),
             callers: String::new(),
             kernel: None,
-            counts: !self.is_filtered,
+            counts: self.counts_named(&comm),
+            comm,
         };
         let seen = self.seen.get(&tid).unwrap_or(&unknown);
         let out = Out {

@@ -5,10 +5,11 @@ use crate::failure::Failure;
 use crate::output::{Document, Listing, Section, width};
 use crate::recording::{Leftovers, Recording};
 use crate::report::completeness;
-use memwide_analysis::report::{Estimator, Filter};
+use memwide_analysis::report::{Estimator, Filter, Weights};
 use memwide_decoder::edge::FileSource;
 use memwide_decoder::local::{LocalSample, LocalSession, Wanted};
 use memwide_perf_abi::RawRecord;
+use memwide_perf_abi::file::EventTable;
 use serde_json::Value;
 use std::io;
 use std::ops::ControlFlow;
@@ -137,6 +138,18 @@ impl Answer {
         };
         finish(document, left, args.format)
     }
+}
+
+/// Weights are asked for: some event must record them, or every sum is nothing.
+pub(super) fn check_weights(by: Option<Estimator>, events: &EventTable) -> Result<(), Failure> {
+    let has_weights = |at: usize| Weights::of(events, at).any;
+    if by != Some(Estimator::Weight) || (0..events.events().len()).any(has_weights) {
+        return Ok(());
+    }
+    let wrong = anyhow::anyhow!(
+        "no event of this file records weights: take --by samples or --by period, or record with `perf record -W` (`perf mem record`)"
+    );
+    Err(Failure::usage(wrong))
 }
 
 /// An estimator by its name.

@@ -1,7 +1,7 @@
 //! `memwide report`: a perf.data file summed up, or what a server holds.
 
 use super::answer;
-use super::on_file::estimator;
+use super::on_file::{check_weights, estimator};
 use crate::cli::{Format, ReportArgs};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -28,10 +28,11 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
         return Err(Failure::usage(wrong));
     }
     let filter = Filter::parse(&args.filter.filters).map_err(Failure::usage)?;
-    let keys = if keys.is_empty() {
-        vec![Key::Symbol, Key::Mem]
-    } else {
-        keys
+    let keys = match (keys.is_empty(), args.calls.children) {
+        (false, _) => keys,
+        (true, false) => vec![Key::Symbol, Key::Mem],
+        // Callers have no level of their own.
+        (true, true) => vec![Key::Symbol],
     };
     let calls = Calls::of(args, &keys)?;
     let wanted = keys.iter().map(|key| key.wanted());
@@ -40,6 +41,7 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
         wanted = wanted | Wanted::FRAMES | Wanted::CHAINS;
     }
     let recording = Recording::open(&args.input, &args.symbols)?.wanting(wanted);
+    check_weights(by, recording.events())?;
     let mut rows = Rows::new(keys, by, recording.events(), recording.features());
     if calls.are_wanted() {
         rows = rows.with_paths();

@@ -56,9 +56,7 @@ pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Re
         out.write_all(text.as_bytes())?;
     }
     for note in &table.notes {
-        let mut text = String::new();
-        push_printable(&mut text, note);
-        writeln!(out, "{text}")?;
+        paragraph(out, note, width)?;
     }
     Ok(())
 }

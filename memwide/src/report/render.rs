@@ -160,7 +160,7 @@ fn for_people(
 ) -> Table {
     let totals: Vec<_> = rows.totals().collect();
     let (several, weighted) = (
-        totals.len() > 1,
+        totals.len() > 1 && !rows.keys().contains(&Key::Event),
         totals.iter().any(|(event, _)| rows.weights(*event).any),
     );
     let mut columns = Vec::new();
@@ -226,6 +226,9 @@ fn for_people(
         .iter()
         .map(|(event, total)| about(rows, *event, total))
         .collect();
+    if totals.is_empty() {
+        notes.push(nothing(left));
+    }
     notes.extend(calls.note());
     if all > ready.len() {
         notes.push(format!(
@@ -257,6 +260,17 @@ pub(super) fn about(rows: &Rows, event: usize, total: &Measures) -> String {
         rows.estimator(event).name()
     ));
     text
+}
+
+/// Why there is nothing to show.
+pub(super) fn nothing(left: &Leftovers) -> String {
+    match left.samples {
+        0 => "the file has no samples".to_owned(),
+        samples => format!(
+            "none of the file's {} samples fits the filter",
+            grouped(samples)
+        ),
+    }
 }
 
 fn for_spreadsheets(rows: &Rows, ready: &[Ready<'_>], calls: Calls) -> Table {

@@ -2,8 +2,10 @@
 
 use crate::files::{self, ANON, APP, KERNEL, L3, LOADS, One, REMOTE, STORE, STORES, weight};
 use crate::run::{fine, memwide};
-use memwide_perf_abi::{SampleFields, misc};
+use memwide_perf_abi::file::{EventSpec, Features};
+use memwide_perf_abi::{Attr, FileWriter, SampleFields, misc, sample};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Loads of two kernel functions and of the program, near and far, with and without weight; stores of the program.
@@ -394,4 +396,31 @@ fn levels_add_up_to_what_they_are_in() {
     assert_eq!(functions[0]["samples"], 40);
     assert_eq!(functions[0]["levels"].as_array().unwrap().len(), 2);
     assert_eq!(functions[0]["levels"][0]["perf_weight"], 5000);
+}
+
+#[test]
+fn what_cannot_be_summed_is_said_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plain.data");
+    let event = EventSpec {
+        attr: Attr {
+            sample_type: sample::IP | sample::TID,
+            ..Attr::default()
+        },
+        name: "cycles".to_owned(),
+        ids: vec![1],
+    };
+    let writer = FileWriter::new(File::create(&file).unwrap(), &[event]).unwrap();
+    writer.finish(&Features::default()).unwrap();
+    let ran = memwide("report", &file, &["--by", "weight"]);
+    assert_eq!(ran.code, Some(64), "{}", ran.err);
+    assert!(ran.err.contains("--by samples"), "{}", ran.err);
+}
+
+#[test]
+fn an_empty_answer_says_why() {
+    let made = made();
+    let ran = fine("report", &made.file, &["-F", "comm=nobody"]);
+    let said = "none of the file's 100 samples fits the filter";
+    assert!(ran.out.contains(said), "{}", ran.out);
 }
