@@ -23,6 +23,7 @@ pub fn share(row: Sums, whole: Sums) -> Option<(f64, Option<[f64; 2]>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::significance::tests::random;
 
     fn sums(values: &[f64]) -> Sums {
         let mut sums = Sums::default();
@@ -75,12 +76,7 @@ mod tests {
     fn rare_rows_are_covered_as_often_as_common_ones() {
         for truth in [0.002, 0.005, 0.02] {
             let mut state = 7_u64;
-            let mut random = || {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                (state >> 11) as f64 / (1_u64 << 53) as f64
-            };
+            let mut random = || random(&mut state);
             let mut covered = 0;
             for _ in 0..1000 {
                 let (mut row, mut whole) = (Sums::default(), Sums::default());
@@ -101,12 +97,7 @@ mod tests {
     fn the_interval_covers_the_truth_about_as_often_as_it_says() {
         // A fixed sequence of pseudo-random numbers: rows are drawn with share 0.3, weights vary tenfold.
         let mut state = 1_u64;
-        let mut random = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        };
+        let mut random = || random(&mut state);
         let mut covered = 0;
         for _ in 0..1000 {
             let (mut row, mut whole) = (Sums::default(), Sums::default());

@@ -183,7 +183,7 @@ pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<bool> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn counts(row: u64, whole: u64) -> (Sums, Sums) {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     /// Numbers in [0, 1) without a clock.
-    fn random(state: &mut u64) -> f64 {
+    pub(crate) fn random(state: &mut u64) -> f64 {
         *state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);

@@ -402,10 +402,11 @@ impl<S: ObjectSource> SampleDecoder<S> {
         }
         let has_calls = attr.branch_sample_type & branch_sample::CALL_STACK != 0;
         let calls = view.branch_stack().filter(|_| has_calls);
-        let calls = calls.filter(|calls| !calls.is_empty());
+        let Some(calls) = calls.filter(|calls| !calls.is_empty()) else {
+            return (chain, ChainBy::Kernel, ChainEnd::Unknown);
+        };
         // Like perf: only where the kernel says that user code follows.
-        let user = chain.iter().position(|word| word == crate::chain::USER);
-        let (Some(calls), Some(user)) = (calls, user) else {
+        let Some(user) = chain.iter().position(|word| word == crate::chain::USER) else {
             return (chain, ChainBy::Kernel, ChainEnd::Unknown);
         };
         self.made.extend(calls.iter().take(1).map(|call| call.to));

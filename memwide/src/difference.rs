@@ -1,7 +1,7 @@
 //! Two files row by row, as a table, CSV and JSON.
 
 use crate::cli::DiffArgs;
-use crate::output::{Column, Document, Section, Table, grouped, width};
+use crate::output::{Column, Document, Section, Table, cells, grouped, width};
 use crate::recording::Leftovers;
 use crate::report::completeness;
 use memwide_analysis::difference::{Outcome, Row, Side, compare, judge};
@@ -314,15 +314,9 @@ fn csv(keys: &[Key], rows: &[(String, Row<RowKey>)]) -> Table {
     ] {
         columns.push(Column::new(name, ""));
     }
-    let cells = rows.iter().map(|(event, row)| {
-        let document = json_row(keys, event, row);
-        let cell = |column: &Column| match column.name.as_str() {
-            "ci95_low" => document["ci95"][0].clone(),
-            "ci95_high" => document["ci95"][1].clone(),
-            name => document[name].clone(),
-        };
-        columns.iter().map(cell).collect()
-    });
+    let cells = rows
+        .iter()
+        .map(|(event, row)| cells(&columns, &json_row(keys, event, row)));
     Table {
         rows: cells.collect(),
         columns,

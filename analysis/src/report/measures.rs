@@ -48,16 +48,21 @@ impl Measures {
         self.retire_lat = self.retire_lat.saturating_add(other.retire_lat);
     }
 
-    /// The value that an estimator sums.
+    /// The sum of an estimator.
     #[inline]
-    pub fn value(&self, by: Estimator) -> f64 {
-        let value = match by {
+    pub fn sum(&self, by: Estimator) -> u64 {
+        match by {
             Estimator::Samples => self.samples,
             Estimator::Weight => self.weight,
             Estimator::PerfWeight => self.perf_weight,
             Estimator::Period => self.period,
-        };
-        value as f64
+        }
+    }
+
+    /// The same, to be divided.
+    #[inline]
+    pub fn value(&self, by: Estimator) -> f64 {
+        self.sum(by) as f64
     }
 }
 

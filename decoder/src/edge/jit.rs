@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn dumps_are_known_by_their_names() {
-        assert!(is_dump("/home/a/jit-4711.dump"));
+        assert!(is_dump("/srv/a/jit-4711.dump"));
         for other in [
-            "/home/a/jit-.dump",
-            "/home/a/jit-4711.dump.1",
+            "/srv/a/jit-.dump",
+            "/srv/a/jit-4711.dump.1",
             "jit-a.dump",
             "",
         ] {

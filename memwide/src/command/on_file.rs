@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::{Document, Listing, Section, width};
 use crate::recording::{Leftovers, Recording};
 use crate::report::completeness;
-use memwide_analysis::report::{Estimator, Filter, Weights};
+use memwide_analysis::report::{Estimator, Filter, Measures, Weights};
 use memwide_decoder::edge::FileSource;
 use memwide_decoder::local::{LocalSample, LocalSession, Wanted};
 use memwide_perf_abi::RawRecord;
@@ -165,13 +165,7 @@ pub(super) fn estimator(name: &str) -> Result<Estimator, Failure> {
 
 /// What a sample adds to an estimator.
 pub(super) fn value(sample: &LocalSample<'_>, by: Estimator) -> u64 {
-    let weight = || sample.weight().unwrap_or_default().weight;
-    match by {
-        Estimator::Samples => 1,
-        Estimator::Weight => weight(),
-        Estimator::PerfWeight => weight().max(1),
-        Estimator::Period => sample.period,
-    }
+    Measures::of(sample).sum(by)
 }
 
 /// Unit of an estimator.

@@ -33,6 +33,16 @@ impl Column {
     }
 }
 
+/// What a row's JSON says, column by column; `ci95_low` and `ci95_high` are the two of `ci95`.
+pub(crate) fn cells(columns: &[Column], document: &Value) -> Vec<Value> {
+    let cell = |column: &Column| match column.name.as_str() {
+        "ci95_low" => document["ci95"][0].clone(),
+        "ci95_high" => document["ci95"][1].clone(),
+        name => document[name].clone(),
+    };
+    columns.iter().map(cell).collect()
+}
+
 /// An answer: rows, and the lines a reader needs to judge them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {

@@ -2,7 +2,7 @@
 
 use super::calls::{Calls, lines};
 use crate::cli::Format;
-use crate::output::{Column, Table, grouped};
+use crate::output::{Column, Table, cells, grouped};
 use crate::recording::Leftovers;
 use memwide_analysis::report::{self, Key, Measures, Ready, Rows, Shown, Weights};
 use serde_json::{Map, Value, json};
@@ -300,15 +300,9 @@ fn for_spreadsheets(rows: &Rows, ready: &[Ready<'_>], calls: Calls) -> Table {
         }
         columns.push(Column::new(name, unit));
     }
-    let cells = ready.iter().map(|row| {
-        let document = json_row(rows, row);
-        let cell = |column: &Column| match column.name.as_str() {
-            "ci95_low" => document["ci95"][0].clone(),
-            "ci95_high" => document["ci95"][1].clone(),
-            name => document[name].clone(),
-        };
-        columns.iter().map(cell).collect()
-    });
+    let cells = ready
+        .iter()
+        .map(|row| cells(&columns, &json_row(rows, row).into()));
     Table {
         rows: cells.collect(),
         columns,
