@@ -12,6 +12,7 @@
 pub mod allocs;
 pub mod annotate;
 pub mod contexts;
+pub mod counting;
 pub mod difference;
 pub mod faults;
 pub mod interval;

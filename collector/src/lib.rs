@@ -3,7 +3,7 @@
 //! - [`run`] collects on this machine until it is stopped; [`Status`] tells what and how far; [`probe`] says what the
 //!   machine could collect without starting anything.
 //! - [`Import`] replays a perf.data file as a host.
-//! - [`Recorder`] writes a perf.data file instead.
+//! - [`Recorder`] writes a perf.data file instead; [`Counters`] count without samples.
 //! - [`uplink`] sends the batches of anything that implements [`uplink::BatchStore`]: the spool, a file, a simulated host.
 //!
 //! It does not decode: no symbol is looked up, no sample field is read but the event's id. What it sends are the kernel's
@@ -13,6 +13,7 @@ mod batch;
 mod claim;
 mod clock;
 mod config;
+mod count;
 mod events;
 mod facts;
 mod live;
@@ -30,6 +31,7 @@ pub mod uplink;
 
 pub use batch::section as pack_section;
 pub use config::{Config, EventConfig, RingConfig, SpoolConfig};
+pub use count::{CountOptions, CounterAbsent, CounterInfo, CounterReading, Counters};
 pub use events::OpenError;
 pub use live::{probe, run, run_reporting};
 pub use record::{

@@ -1,11 +1,13 @@
 //! The command line, as clap reads it. Texts here are what `--help` prints.
 
 mod files;
+mod live;
 
 pub(crate) use files::{
     AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FlamegraphArgs,
     KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
 };
+pub(crate) use live::StatArgs;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use memwide_decoder::edge::Places;
@@ -61,6 +63,8 @@ pub(crate) enum Command {
     Rss(RssArgs),
     /// Tell the kernel's work for a process from what merely interrupted it
     Kernel(KernelArgs),
+    /// Count memory events of this machine, a process or a command, like `perf stat`
+    Stat(StatArgs),
     /// Record into a perf.data file: this machine, a process or a command
     Record(RecordArgs),
     /// Show the functions with the most samples, refreshed

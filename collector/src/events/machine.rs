@@ -64,6 +64,13 @@ impl Machine {
         self.proc_text(&format!("sys/kernel/{name}"))?.parse().ok()
     }
 
+    /// A hypervisor runs below the kernel.
+    pub(crate) fn is_virtual(&self) -> bool {
+        let cpuinfo = self.proc_text("cpuinfo").unwrap_or_default();
+        let mut flags = cpuinfo.lines().filter(|line| line.starts_with("flags"));
+        flags.any(|line| line.split_whitespace().any(|word| word == "hypervisor"))
+    }
+
     /// Bytes of a page.
     pub(crate) fn page_size() -> usize {
         rustix::param::page_size()

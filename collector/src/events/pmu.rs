@@ -103,9 +103,6 @@ fn why_not(name: &str, machine: &Machine) -> Absent {
     let cpuinfo = machine.proc_text("cpuinfo").unwrap_or_default();
     let has = |word: &str| cpuinfo.contains(word);
     let (intel, amd) = (has("GenuineIntel"), has("AuthenticAMD"));
-    let hypervisor = cpuinfo.lines().any(|line| {
-        line.starts_with("flags") && line.split_whitespace().any(|w| w == "hypervisor")
-    });
     let (reason, remedy) = match name {
         "cpu" if amd => (
             "AMD CPUs have no load latency events; their source is ibs_op",
@@ -115,7 +112,7 @@ fn why_not(name: &str, machine: &Machine) -> Absent {
             "only AMD CPUs have IBS; this CPU's source is cpu/mem-loads/",
             "",
         ),
-        _ if hypervisor => (
+        _ if machine.is_virtual() => (
             "this is a virtual machine whose hypervisor passes no PMU with memory sampling on",
             "use a bare-metal host or an instance type with a full virtual PMU",
         ),

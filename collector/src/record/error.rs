@@ -38,6 +38,14 @@ pub enum RecordError {
         /// The id.
         pid: u32,
     },
+    /// The machine has no such CPU, or it is offline.
+    #[error("CPU {cpu} is not online; {online} CPUs are: see /sys/devices/system/cpu/online")]
+    NoCpu {
+        /// Its number.
+        cpu: u32,
+        /// CPUs online.
+        online: usize,
+    },
     /// The output cannot be made.
     #[error("cannot write {}; name another file with -o", path.display())]
     Output {

@@ -30,6 +30,7 @@ use crate::events::machine::Machine;
 use crate::snapshot::{self, BuildIds, Stamp};
 pub use error::RecordError;
 use open::EventSet;
+pub(crate) use open::threads;
 use output::{Output, Place};
 
 /// Name of the event that carries mappings, names and tasks; perf calls its own the same.
@@ -69,7 +70,7 @@ pub enum RecordTarget {
 }
 
 impl RecordTarget {
-    fn pid(self) -> Option<u32> {
+    pub(crate) fn pid(self) -> Option<u32> {
         match self {
             Self::All => None,
             Self::Process(pid) | Self::Exec(pid) => Some(pid),

@@ -2,6 +2,7 @@
 
 use super::{RecordError, RecordOptions};
 use crate::config::EventConfig;
+use crate::count::split;
 use crate::events::machine::Machine;
 use crate::events::{Absent, EventSpec, resolve};
 
@@ -81,40 +82,4 @@ fn find(name: &str, options: &RecordOptions, machine: &Machine) -> Result<EventS
         ..EventConfig::named(full)
     };
     resolve(&event, FRAMES_MAX, machine)
-}
-
-/// The names of a list: commas between slashes belong to a name.
-fn split(list: &str) -> Vec<&str> {
-    let mut slashes = 0;
-    let parts = list.split(|letter| {
-        slashes += usize::from(letter == '/');
-        // A breakpoint has one slash only.
-        letter == ',' && (slashes % 2 == 0 || list.starts_with("mem:"))
-    });
-    parts.filter(|name| !name.is_empty()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_are_split_at_commas_between_names() {
-        let rows: [(&str, &[&str]); 5] = [
-            ("minor-faults", &["minor-faults"]),
-            ("a,b", &["a", "b"]),
-            (
-                "cpu/mem-loads,ldlat=30/P,major-faults",
-                &[LOADS, "major-faults"],
-            ),
-            (
-                "mem:0x10/4:w,minor-faults",
-                &["mem:0x10/4:w", "minor-faults"],
-            ),
-            ("", &[]),
-        ];
-        for (list, names) in rows {
-            assert_eq!(split(list), names, "{list}");
-        }
-    }
 }

@@ -118,8 +118,18 @@ pub(super) struct Answer {
 impl Answer {
     /// Prints it.
     pub(super) fn finish(self, left: Leftovers, args: &RowArgs) -> Result<(), Failure> {
+        self.finish_as(left, args.format, args.limit())
+    }
+
+    /// Prints it in this format, so many rows at most.
+    pub(super) fn finish_as(
+        self,
+        left: Leftovers,
+        format: Format,
+        limit: usize,
+    ) -> Result<(), Failure> {
         let mut notes = self.notes;
-        let listing = self.listing.limited(args.limit(), &mut notes);
+        let listing = self.listing.limited(limit, &mut notes);
         let mut json = self.json;
         json["rows"] = listing.json();
         json["notes"] = notes.as_slice().into();
@@ -136,7 +146,7 @@ impl Answer {
             csv: listing.csv(),
             json,
         };
-        finish(document, left, args.format)
+        finish(document, left, format)
     }
 }
 

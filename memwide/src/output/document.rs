@@ -32,15 +32,20 @@ pub(crate) struct Document {
 impl Document {
     /// Prints in the format asked for; text as wide as the terminal.
     pub(crate) fn print(&self, format: Format) -> io::Result<()> {
+        self.print_to(&mut io::BufWriter::new(io::stdout().lock()), format)
+    }
+
+    /// The same, somewhere else than to standard output.
+    pub(crate) fn print_to(&self, out: &mut impl Write, format: Format) -> io::Result<()> {
         match format {
-            Format::Json => super::print_json(&self.json),
-            Format::Csv => self.csv.print(format),
-            Format::Table => {
-                let mut out = io::BufWriter::new(io::stdout().lock());
-                self.write(&mut out, text::width())?;
-                out.flush()
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, &self.json)?;
+                writeln!(out)?;
             }
+            Format::Csv => self.csv.write_csv(out)?,
+            Format::Table => self.write(out, text::width())?,
         }
+        out.flush()
     }
 
     fn write(&self, out: &mut impl Write, width: usize) -> io::Result<()> {

@@ -11,7 +11,8 @@ struct Listed {
     /// Name in JSON and CSV.
     name: &'static str,
     column: Column,
-    wide: bool,
+    /// Terminals of at least this many columns show it.
+    from_width: usize,
 }
 
 /// Rows with named columns.
@@ -27,7 +28,7 @@ impl Listing {
         self.columns.push(Listed {
             name,
             column: Column::new(title, unit),
-            wide: false,
+            from_width: 0,
         });
         self
     }
@@ -36,7 +37,16 @@ impl Listing {
     pub(crate) fn wide(mut self, name: &'static str, title: &str, unit: &str) -> Self {
         self = self.column(name, title, unit);
         if let Some(last) = self.columns.last_mut() {
-            last.wide = true;
+            last.from_width = WIDE;
+        }
+        self
+    }
+
+    /// Adds a column that only programs get.
+    pub(crate) fn programs(mut self, name: &'static str, unit: &str) -> Self {
+        self = self.column(name, name, unit);
+        if let Some(last) = self.columns.last_mut() {
+            last.from_width = usize::MAX;
         }
         self
     }
@@ -58,7 +68,7 @@ impl Listing {
 
     /// For people, as wide as the terminal.
     pub(crate) fn table(&self, width: usize) -> Table {
-        let is_shown = |listed: &Listed| width >= WIDE || !listed.wide;
+        let is_shown = |listed: &Listed| width >= listed.from_width;
         let columns = self.columns.iter().filter(|listed| is_shown(listed));
         let row = |row: &Vec<Value>| {
             let cells = self.columns.iter().zip(row);

@@ -68,6 +68,15 @@ impl Table {
         out.flush()
     }
 
+    /// The rows as CSV, without the header line.
+    pub(crate) fn write_csv_rows(&self, out: &mut impl Write) -> io::Result<()> {
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(|value| csv(&plain(value))).collect();
+            writeln!(out, "{}", cells.join(","))?;
+        }
+        Ok(())
+    }
+
     /// The table as lines no wider than `width`.
     #[cfg(test)]
     fn to_text(&self, width: usize) -> io::Result<String> {
@@ -92,17 +101,18 @@ impl Table {
     }
 
     fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
+        self.write_csv_header(out)?;
+        self.write_csv_rows(out)
+    }
+
+    /// The header line of CSV.
+    pub(crate) fn write_csv_header(&self, out: &mut impl Write) -> io::Result<()> {
         let names: Vec<String> = self
             .columns
             .iter()
             .map(|column| csv(&column.name))
             .collect();
-        writeln!(out, "{}", names.join(","))?;
-        for row in &self.rows {
-            let cells: Vec<String> = row.iter().map(|value| csv(&plain(value))).collect();
-            writeln!(out, "{}", cells.join(","))?;
-        }
-        Ok(())
+        writeln!(out, "{}", names.join(","))
     }
 }
 

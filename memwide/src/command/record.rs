@@ -1,26 +1,19 @@
 //! `memwide record`: a perf.data file of this machine, a process or a command.
 
-mod gate;
-
+use super::child::{Ended, Running};
+use super::gate::{self, Gate};
 use crate::cli::{ExecGateArgs, RecordArgs};
 use crate::failure::Failure;
 use crate::output::grouped;
 use anyhow::Context as _;
-use gate::Gate;
 use memwide_collector::{RecordOptions, RecordSummary, RecordTarget, Recorder};
+use memwide_service::CancellationToken;
 use memwide_service::run::stop_on_signal;
-use memwide_service::{CancellationToken, exit};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::ExitStatus;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::Duration;
 
 /// Said when nothing was sampled.
 const NO_SAMPLES: &str = "no event happened: record for longer, other events (-e, see `memwide doctor`), with a smaller \
                           period (-c 1) or all processes (-a)";
-/// How long a command that was told to end may take.
-const END_GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
     // Before anything is made that a signal would leave behind.
@@ -73,39 +66,12 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
         say(NO_SAMPLES);
     }
     // A command that ends while it is recorded says how this program ends, as under perf.
-    match ended {
-        Ended::With(status) if !stop.is_cancelled() => {
+    match ended.code() {
+        Some(code) if !stop.is_cancelled() => {
             drop(runtime);
-            std::process::exit(code(status))
+            std::process::exit(code)
         }
         _ => Ok(()),
-    }
-}
-
-/// As shells have it: its own code, or 128 and the signal.
-fn code(status: ExitStatus) -> i32 {
-    let signal = status.signal().map(|signal| 128 + signal);
-    status.code().or(signal).unwrap_or(i32::from(exit::FAILED))
-}
-
-/// How the command ended.
-#[derive(Debug)]
-enum Ended {
-    /// Without a word.
-    Well,
-    /// With another status than success.
-    With(ExitStatus),
-    /// In a way nobody knows, or not at all.
-    Otherwise(String),
-}
-
-impl Ended {
-    fn told(&self) -> Option<String> {
-        match self {
-            Self::Well => None,
-            Self::With(status) => Some(format!("the command ended with {status}")),
-            Self::Otherwise(why) => Some(why.clone()),
-        }
     }
 }
 
@@ -116,65 +82,18 @@ pub(crate) fn exec_gate(args: &ExecGateArgs) -> Result<(), Failure> {
 
 /// Records until the command ends.
 fn with_command(
-    mut gate: Gate,
+    gate: Gate,
     mut recorder: Recorder,
     stop: &CancellationToken,
 ) -> Result<(RecordSummary, Ended), Failure> {
-    gate.open().context("cannot start the command")?;
-    let command = gate.command().to_owned();
-    let pid = gate.pid();
-    let (mut process, place) = gate.into_parts();
-    let ended = stop.child_token();
-    let (send, status) = sync_channel(1);
-    let token = ended.clone();
-    std::thread::Builder::new()
-        .name("mw-command".to_owned())
-        .spawn(move || {
-            let outcome = process.wait();
-            // Nobody waits any more when the recording failed.
-            let _sent = send.send(outcome);
-            // After it: who sees the recording end finds the outcome.
-            token.cancel();
-        })?;
-    let recorded = recorder.run(&ended);
-    if let Some(why) = place.failure() {
-        // It is no command: there is nothing to keep.
-        return Err(anyhow::anyhow!("cannot run {command}: {why}; {}", gate::REMEDY).into());
-    }
+    let command = Running::start(gate, stop)?;
+    let recorded = recorder.run(command.ended());
+    // A process that did not become it is no command: there is nothing to keep.
+    command.check_started()?;
     // Before the command is waited for: nobody empties the rings any more.
     let summary = recorded.and_then(|()| recorder.finish());
-    let outcome = end(pid, &status);
+    let outcome = command.end();
     Ok((summary?, outcome))
-}
-
-/// The command's end: waited for when the recording ended first.
-fn end(pid: u32, status: &Receiver<Option<ExitStatus>>) -> Ended {
-    let outcome = if let Ok(outcome) = status.try_recv() {
-        Ok(outcome)
-    } else {
-        terminate(pid);
-        status.recv_timeout(END_GRACE)
-    };
-    match outcome {
-        Ok(Some(status)) if status.success() => Ended::Well,
-        Ok(Some(status)) => Ended::With(status),
-        Ok(None) => Ended::Otherwise("how the command ended is not known".to_owned()),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            Ended::Otherwise(format!(
-                "the command, process {pid}, does not end on SIGTERM and runs on; end it with `kill -9 {pid}`"
-            ))
-        }
-    }
-}
-
-fn terminate(pid: u32) {
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
-        // It may have ended by itself meanwhile; the thread that waits for it tells.
-        let _sent = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    }
 }
 
 fn result(summary: &RecordSummary, output: &Path) -> String {

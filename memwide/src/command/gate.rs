@@ -37,7 +37,7 @@ impl Folder {
     fn new() -> io::Result<Self> {
         let mut number = 0_u32;
         loop {
-            let name = format!("memwide-record-{}-{number}", std::process::id());
+            let name = format!("memwide-{}-{number}", std::process::id());
             let folder = std::env::temp_dir().join(name);
             match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => return Ok(Self(folder)),

@@ -1,0 +1,219 @@
+//! Counts events without sampling: what `memwide stat` does.
+//!
+//! An event that this machine does not have is no failure: it is named with its reason and its remedy. Counts are the
+//! kernel's; nothing is scaled here.
+
+mod names;
+mod open;
+
+use std::collections::BTreeSet;
+use std::io;
+
+use memwide_model::Tier;
+
+use crate::events::machine::Machine;
+use crate::events::{explain, raise_file_limit};
+use crate::record::{RecordError, RecordTarget};
+use crate::sys::Place;
+pub(crate) use names::split;
+use open::OpenCounter;
+
+/// What to count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountOptions {
+    /// Names as `perf stat -e` and [`crate::RecordOptions::events`] have them, single or in lists with commas.
+    pub events: Vec<String>,
+    /// Whose events.
+    pub target: RecordTarget,
+    /// Only on these CPUs; empty: on all. Of processes too.
+    pub cpus: Vec<u32>,
+}
+
+/// One event, counted or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterInfo {
+    /// As it was asked for; with `:u` where the kernel does not let its own mode be counted.
+    pub name: String,
+    /// Tier of what it tells.
+    pub tier: Tier,
+    /// It counts nanoseconds.
+    pub is_time: bool,
+    /// Why it is not counted, and what to do.
+    pub absent: Option<CounterAbsent>,
+}
+
+/// Why an event is not counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterAbsent {
+    /// Why.
+    pub reason: String,
+    /// What to do; empty: nothing.
+    pub remedy: String,
+}
+
+/// What an event counted so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CounterReading {
+    /// Events.
+    pub value: u64,
+    /// Nanoseconds it was enabled, over all tasks and CPUs.
+    pub enabled_ns: u64,
+    /// Nanoseconds it was on a counter; fewer where events took turns.
+    pub running_ns: u64,
+}
+
+/// Open counters.
+#[derive(Debug)]
+pub struct Counters {
+    counters: Vec<OpenCounter>,
+    starts_at_exec: bool,
+}
+
+impl Counters {
+    /// Opens the counters; those of [`RecordTarget::Exec`] start with the exec, the others by [`Counters::start`].
+    pub fn open(options: &CountOptions) -> Result<Self, RecordError> {
+        Self::open_on(options, &Machine::default())
+    }
+
+    fn open_on(options: &CountOptions, machine: &Machine) -> Result<Self, RecordError> {
+        raise_file_limit();
+        let places = places(options, machine)?;
+        let names: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
+        let open = |name: &&str| OpenCounter::open(name, options.target, &places, machine);
+        Ok(Self {
+            counters: names.iter().map(open).collect(),
+            starts_at_exec: matches!(options.target, RecordTarget::Exec(_)),
+        })
+    }
+
+    /// What is counted and what is not, in the order asked for.
+    pub fn infos(&self) -> impl ExactSizeIterator<Item = &CounterInfo> {
+        self.counters.iter().map(|counter| &counter.info)
+    }
+
+    /// Starts counting; what waits for an exec waits on.
+    pub fn start(&self) -> io::Result<()> {
+        if self.starts_at_exec {
+            return Ok(());
+        }
+        self.counters.iter().try_for_each(OpenCounter::start)
+    }
+
+    /// Stops counting.
+    pub fn stop(&self) -> io::Result<()> {
+        self.counters.iter().try_for_each(OpenCounter::stop)
+    }
+
+    /// What each has counted so far, in the order of [`Counters::infos`]; `None` for those not counted.
+    pub fn read(&self) -> Vec<Option<CounterReading>> {
+        self.counters.iter().map(OpenCounter::read).collect()
+    }
+}
+
+/// A process is counted wherever it runs, its threads apart; a machine CPU by CPU.
+fn places(options: &CountOptions, machine: &Machine) -> Result<Vec<Place>, RecordError> {
+    let online: BTreeSet<u32> = machine.online_cpus().into_iter().collect();
+    let asked = options.cpus.iter().copied();
+    if let Some(cpu) = asked.clone().find(|cpu| !online.contains(cpu)) {
+        return Err(RecordError::NoCpu {
+            cpu,
+            online: online.len(),
+        });
+    }
+    let cpus: Vec<Option<u32>> = match (options.cpus.as_slice(), options.target) {
+        ([], RecordTarget::All) => online.into_iter().map(Some).collect(),
+        ([], _) => vec![None],
+        _ => asked.map(Some).collect(),
+    };
+    let tasks: Vec<Option<u32>> = match options.target.pid() {
+        None => vec![None],
+        Some(pid) => crate::record::threads(pid, machine)?
+            .into_iter()
+            .map(Some)
+            .collect(),
+    };
+    let on = |pid: Option<u32>| cpus.iter().map(move |cpu| Place { pid, cpu: *cpu });
+    Ok(tasks.into_iter().flat_map(on).collect())
+}
+
+impl CounterAbsent {
+    /// `is_hardware`: the CPU counts it.
+    fn of(error: &io::Error, is_hardware: bool, machine: &Machine) -> Self {
+        let (reason, remedy) = match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO)
+                if is_hardware && !has_cpu_pmu(machine) =>
+            {
+                no_pmu(machine)
+            }
+            _ => explain(error, machine),
+        };
+        Self {
+            reason,
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+/// Whether the CPU's own counters can be seen.
+fn has_cpu_pmu(machine: &Machine) -> bool {
+    let folder = std::fs::read_dir(machine.sys.join("bus/event_source/devices"));
+    let names = folder.into_iter().flatten().flatten();
+    names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .any(|name| name.starts_with("cpu") || name.starts_with("arm"))
+}
+
+fn no_pmu(machine: &Machine) -> (String, &'static str) {
+    if machine.is_virtual() {
+        (
+            "no hardware counters are visible: this is a virtual machine whose hypervisor passes none on".to_owned(),
+            "use a bare-metal host or an instance type with a virtual PMU",
+        )
+    } else {
+        ("no hardware counters are visible".to_owned(), "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_named_and_the_rest_counts() {
+        let options = CountOptions {
+            events: vec!["page-faults,nonsense".to_owned(), "task-clock".to_owned()],
+            target: RecordTarget::Process(std::process::id()),
+            cpus: Vec::new(),
+        };
+        let counters = Counters::open(&options).unwrap();
+        let infos: Vec<&CounterInfo> = counters.infos().collect();
+        assert_eq!(infos[1].name, "nonsense");
+        let absent = infos[1].absent.as_ref().unwrap();
+        assert!(absent.reason.contains("no event has this name"));
+        if let Some(absent) = &infos[0].absent {
+            eprintln!("skipped: no software events here ({})", absent.reason);
+            return;
+        }
+        counters.start().unwrap();
+        let before = counters.read();
+        // Pages that were never touched.
+        let pages = vec![1_u8; 64 * Machine::page_size()];
+        counters.stop().unwrap();
+        let after = counters.read();
+        let faults = after[0].unwrap().value - before[0].unwrap().value;
+        assert!(faults >= 32, "{faults} faults of {} bytes", pages.len());
+        assert!(infos[2].is_time && after[2].unwrap().value > 0);
+        assert_eq!(after[1], None);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_online_is_refused() {
+        let options = CountOptions {
+            events: vec!["page-faults".to_owned()],
+            target: RecordTarget::All,
+            cpus: vec![1 << 20],
+        };
+        let error = Counters::open(&options).unwrap_err();
+        assert!(error.to_string().contains("CPU 1048576"), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! One counter on all its places.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use memwide_model::Tier;
+use memwide_perf_abi::{Attr, attr_kind, read_format};
+
+use super::names::{self, Named};
+use super::{CounterAbsent, CounterInfo, CounterReading};
+use crate::events::machine::Machine;
+use crate::record::RecordTarget;
+use crate::sys::{Descriptor, Place};
+
+/// An event, and its descriptors if it is counted.
+#[derive(Debug)]
+pub(super) struct OpenCounter {
+    pub(super) info: CounterInfo,
+    descriptors: Vec<Descriptor>,
+}
+
+impl OpenCounter {
+    /// Opens it wherever it is there; why not stands in the info.
+    pub(super) fn open(
+        name: &str,
+        target: RecordTarget,
+        places: &[Place],
+        machine: &Machine,
+    ) -> Self {
+        let mut info = CounterInfo {
+            name: name.to_owned(),
+            tier: Tier::Software,
+            is_time: false,
+            absent: None,
+        };
+        let mut descriptors = Vec::new();
+        match names::find(name, machine) {
+            Ok(found) => {
+                info.tier = found.tier;
+                info.is_time = found.is_time;
+                match open_all(&found, target, places) {
+                    Ok((opened, user_only)) => {
+                        descriptors = opened;
+                        if user_only {
+                            info.name.push_str(":u");
+                        }
+                    }
+                    Err(error) => {
+                        let kind = found.attr.kind;
+                        let is_hardware = matches!(
+                            kind,
+                            attr_kind::HARDWARE | attr_kind::HW_CACHE | attr_kind::RAW
+                        );
+                        info.absent = Some(CounterAbsent::of(&error, is_hardware, machine));
+                    }
+                }
+            }
+            Err(absent) => {
+                info.tier = absent.tier;
+                info.absent = Some(CounterAbsent {
+                    reason: absent.reason,
+                    remedy: absent.remedy,
+                });
+            }
+        }
+        Self { info, descriptors }
+    }
+
+    pub(super) fn start(&self) -> io::Result<()> {
+        self.descriptors.iter().try_for_each(Descriptor::enable)
+    }
+
+    pub(super) fn stop(&self) -> io::Result<()> {
+        self.descriptors.iter().try_for_each(Descriptor::disable)
+    }
+
+    pub(super) fn read(&self) -> Option<CounterReading> {
+        if self.descriptors.is_empty() {
+            return None;
+        }
+        let mut sum = CounterReading::default();
+        for descriptor in &self.descriptors {
+            let mut bytes = [0; 24];
+            // A CPU that went offline has no counts any more.
+            let Ok(len) = rustix::io::read(descriptor.as_fd(), &mut bytes) else {
+                continue;
+            };
+            if let Some([value, enabled, running]) =
+                bytes.get(..len).map(|read| read.as_chunks::<8>().0)
+            {
+                sum.value = sum.value.wrapping_add(u64::from_le_bytes(*value));
+                sum.enabled_ns = sum.enabled_ns.saturating_add(u64::from_le_bytes(*enabled));
+                sum.running_ns = sum.running_ns.saturating_add(u64::from_le_bytes(*running));
+            }
+        }
+        Some(sum)
+    }
+}
+
+/// The descriptors, and whether the kernel's mode had to be left out.
+fn open_all(
+    found: &Named,
+    target: RecordTarget,
+    places: &[Place],
+) -> io::Result<(Vec<Descriptor>, bool)> {
+    let mut attr = counting(&found.attr);
+    attr.flags = attr
+        .flags
+        .with_inherit(target.pid().is_some())
+        .with_enable_on_exec(matches!(target, RecordTarget::Exec(_)));
+    match open_places(&attr, places) {
+        Err(error) if is_denied(&error) && !attr.flags.exclude_kernel() => {
+            attr.flags = attr.flags.with_exclude_kernel(true).with_exclude_hv(true);
+            open_places(&attr, places)
+                .map(|all| (all, true))
+                .map_err(|_| error)
+        }
+        opened => opened.map(|all| (all, false)),
+    }
+}
+
+fn open_places(attr: &Attr, places: &[Place]) -> io::Result<Vec<Descriptor>> {
+    let (mut all, mut why) = (Vec::new(), None);
+    for place in places {
+        match Descriptor::open_at(attr, *place, None) {
+            Ok(opened) => all.push(opened),
+            // A thread ended, a CPU went offline, or only other CPUs have the event.
+            Err(error) if why.is_none() => why = Some(error),
+            Err(_) => {}
+        }
+        if all.is_empty() && why.as_ref().is_some_and(is_denied) {
+            break;
+        }
+    }
+    match why {
+        Some(error) if all.is_empty() => Err(error),
+        _ => Ok(all),
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
+/// The same event without samples.
+fn counting(attr: &Attr) -> Attr {
+    Attr {
+        sample_period: 0,
+        sample_type: 0,
+        wakeup: 0,
+        sample_max_stack: 0,
+        read_format: read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RUNNING,
+        flags: attr
+            .flags
+            .with_disabled(true)
+            .with_watermark(false)
+            .with_sample_id_all(false)
+            .with_precise_ip(0),
+        ..attr.clone()
+    }
+}

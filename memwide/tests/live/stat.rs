@@ -1,0 +1,222 @@
+//! `memwide stat` beside `perf stat`.
+
+use crate::run::{build, can_count, memwide, perf, text};
+use serde_json::Value;
+use std::path::Path;
+
+/// Touches 3,000 pages, 1,000 of them in a child, and sleeps 40 times.
+const SOURCE: &str = r"
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static void touch(long pages) {
+  char *p = mmap(0, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  madvise(p, pages * 4096, MADV_NOHUGEPAGE);
+  for (long i = 0; i < pages; i++) p[i * 4096] = 1;
+}
+int main(int argc, char **argv) {
+  struct timespec t = {0, 200000};
+  touch(2000);
+  if (fork() == 0) { touch(1000); _exit(0); }
+  wait(0);
+  for (int i = 0; i < 40; i++) nanosleep(&t, 0);
+  return argc > 1 ? 7 : 0;
+}
+";
+const EVENTS: &str =
+    "page-faults,minor-faults,major-faults,context-switches,cpu-migrations,task-clock";
+
+/// Counts by event of lines as `perf stat -x,` writes them.
+fn counts(lines: &str) -> Vec<(String, f64)> {
+    let parse = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        Some((fields.get(2)?.to_string(), fields.first()?.parse().ok()?))
+    };
+    lines.lines().filter_map(parse).collect()
+}
+
+fn count(all: &[(String, f64)], event: &str) -> f64 {
+    let found = all.iter().find(|(name, _)| name == event);
+    found.unwrap_or_else(|| panic!("no {event} in {all:?}")).1
+}
+
+fn program(folder: &Path) -> Option<String> {
+    let path = build(folder, "program", SOURCE)?;
+    can_count().then(|| path.to_string_lossy().into_owned())
+}
+
+#[test]
+fn software_events_are_counted_as_perf_counts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(folder.path()) else {
+        return;
+    };
+    let ours = memwide(&["stat", "-x", ",", "-e", EVENTS, "--", &program]);
+    let ours = counts(&text(&ours.stderr));
+    let faults = count(&ours, "page-faults");
+    assert!((3000.0..3400.0).contains(&faults), "{ours:?}");
+    assert!(count(&ours, "context-switches") >= 40.0, "{ours:?}");
+    assert!(count(&ours, "task-clock") > 0.0, "{ours:?}");
+    let Some(output) = perf(&["stat", "-x", ",", "-e", EVENTS, "--", &program]) else {
+        return;
+    };
+    let theirs = counts(&text(&output.stderr));
+    let names =
+        |all: &[(String, f64)]| all.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&ours), names(&theirs));
+    // Where the stack begins is chance; so is what is already mapped.
+    for event in ["page-faults", "minor-faults"] {
+        let (ours, theirs) = (count(&ours, event), count(&theirs, event));
+        assert!(
+            (ours - theirs).abs() <= 8.0,
+            "{event}: {ours}, perf {theirs}"
+        );
+    }
+    assert!(count(&theirs, "context-switches") >= 40.0, "{theirs:?}");
+}
+
+#[test]
+fn user_and_kernel_add_up_and_what_is_missing_is_named_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(folder.path()) else {
+        return;
+    };
+    let events = "page-faults,page-faults:u,page-faults:k,no-such-event";
+    let output = memwide(&[
+        "stat", "--format", "json", "-e", events, "--", &program, "x",
+    ]);
+    assert_eq!(output.status.code(), Some(7), "the command's exit code");
+    let said = text(&output.stderr);
+    let found: Value =
+        serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}"));
+    let row = |at: usize| &found["rows"][at];
+    let n = |at: usize| row(at)["count"].as_u64().unwrap();
+    assert_eq!(n(0), n(1) + n(2), "{said}");
+    assert!(row(0)["rate_low"].as_f64() < row(0)["rate"].as_f64());
+    assert!(row(0)["running_share"].as_f64() >= Some(1.0));
+    let kernel = n(2) as f64 / n(0) as f64;
+    assert!((row(2)["related"]["value"].as_f64().unwrap() - kernel).abs() < 1e-9);
+    assert_eq!(row(3)["count"], Value::Null);
+    assert!(
+        row(3)["reason"]
+            .as_str()
+            .unwrap()
+            .contains("no event has this name")
+    );
+    assert_eq!(found["not_counted"][0], "no-such-event");
+}
+
+#[test]
+fn intervals_add_up_to_the_whole_and_runs_have_a_spread() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(folder.path()) else {
+        return;
+    };
+    let output = memwide(&[
+        "stat",
+        "-I",
+        "5",
+        "--format",
+        "csv",
+        "-e",
+        "page-faults",
+        "--",
+        &program,
+    ]);
+    let said = text(&output.stderr);
+    let mut lines = said.lines();
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with("until_s,count,unit,event"),
+        "{said}"
+    );
+    let values: Vec<f64> = lines
+        .filter_map(|line| line.split(',').nth(1)?.parse().ok())
+        .collect();
+    let sum: f64 = values.iter().sum();
+    assert!(
+        values.len() > 1 && (3000.0..3400.0).contains(&sum),
+        "{said}"
+    );
+    let output = memwide(&[
+        "stat",
+        "-r",
+        "3",
+        "--format",
+        "json",
+        "-e",
+        "page-faults",
+        "--",
+        &program,
+    ]);
+    let found: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(found["runs"], 3);
+    let row = &found["rows"][0];
+    let mean = row["count"].as_f64().unwrap();
+    assert!((3000.0..3400.0).contains(&mean), "{row}");
+    assert!(row["count_low"].as_f64().unwrap() <= mean && row["relative_error"].is_number());
+}
+
+#[test]
+fn files_of_perf_stat_record_are_read_as_perf_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = program(folder.path()) else {
+        return;
+    };
+    let file = folder.path().join("stat.data");
+    let file = file.to_str().unwrap();
+    for interval in [&["-I", "10"][..], &[]] {
+        let events = ["-e", "page-faults,context-switches", "--", &program];
+        let args = [&["stat", "record", "-o", file][..], interval, &events].concat();
+        if perf(&args).is_none() {
+            return;
+        }
+        let theirs = perf(&["stat", "report", "-i", file]).unwrap();
+        let theirs = text(&theirs.stderr).replace(',', "");
+        let ours = text(&memwide(&["stat", "-i", file, "-x", ","]).stdout);
+        let words: Vec<Vec<&str>> = theirs
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let at = usize::from(!interval.is_empty());
+        let theirs: Vec<(&str, &str)> = words
+            .iter()
+            .filter_map(|words| Some((*words.get(at)?, *words.get(at + 1)?)))
+            .filter(|(_, event)| matches!(*event, "page-faults" | "context-switches"))
+            .collect();
+        let lines: Vec<Vec<&str>> = ours.lines().map(|line| line.split(',').collect()).collect();
+        let ours: Vec<(&str, &str)> = lines
+            .iter()
+            .filter_map(|fields| Some((*fields.get(at)?, *fields.get(at + 2)?)))
+            .map(|(count, event)| {
+                (
+                    count.trim_start_matches('<').split(' ').next().unwrap(),
+                    event,
+                )
+            })
+            .collect();
+        // perf writes "<not counted>" in two words, which are not looked at here.
+        let counted: Vec<_> = ours
+            .iter()
+            .filter(|(count, _)| *count != "not")
+            .copied()
+            .collect();
+        assert!(!counted.is_empty(), "{ours:?}");
+        assert_eq!(counted, theirs, "interval {interval:?}");
+    }
+}
+
+#[test]
+fn a_question_that_counts_nobody_is_refused_with_a_remedy() {
+    let output = memwide(&["stat", "-e", "page-faults"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("name a command"));
+    let output = memwide(&["stat", "-p", "2147483647"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no process 2147483647"));
+    let output = memwide(&["stat", "-a", "-C", "5-2", "--timeout", "1"]);
+    assert!(text(&output.stderr).contains("no list of CPUs"));
+}
