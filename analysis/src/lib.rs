@@ -13,6 +13,7 @@ pub mod allocs;
 pub mod annotate;
 pub mod contexts;
 pub mod counting;
+pub mod diagnosis;
 pub mod difference;
 pub mod faults;
 pub mod interval;

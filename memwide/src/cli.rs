@@ -7,7 +7,7 @@ pub(crate) use files::{
     AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FlamegraphArgs,
     KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
 };
-pub(crate) use live::StatArgs;
+pub(crate) use live::{DiagnoseArgs, StatArgs};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use memwide_decoder::edge::Places;
@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Rss(RssArgs),
     /// Tell the kernel's work for a process from what merely interrupted it
     Kernel(KernelArgs),
+    /// Say in one shot what is wrong with the memory accesses of a command, a process, this machine or a file, with evidence
+    Diagnose(DiagnoseArgs),
     /// Count memory events of this machine, a process or a command, like `perf stat`
     Stat(StatArgs),
     /// Record into a perf.data file: this machine, a process or a command

@@ -47,6 +47,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Offcpu(args) => command::offcpu::run(&args),
         Command::Rss(args) => command::rss::run(&args),
         Command::Kernel(args) => command::kernel::run(&args),
+        Command::Diagnose(args) => command::diagnose::run(&args),
         Command::Stat(args) => command::stat::run(&args),
         Command::Record(args) => command::record::run(&args),
         Command::Top(args) => command::top::run(&args),

@@ -80,7 +80,7 @@ fn field_names() -> String {
 }
 
 /// All filters together.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     fields: Vec<(Field, Vec<String>)>,
 }
@@ -120,6 +120,22 @@ impl Filter {
         };
         let fields = self.fields.iter().map(|(field, _)| of(*field));
         fields.fold(Wanted::NOTHING, |all, one| all | one)
+    }
+
+    /// Whether all samples count.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Whether a thread counts of which nothing but name and number are known: not if anything else is asked for.
+    pub fn takes_thread(&self, comm: &str, tid: u32) -> bool {
+        let fits = |field: Field, value: &String| match field {
+            Field::Comm => value == comm,
+            Field::Tid => value.parse() == Ok(tid),
+            _ => false,
+        };
+        let mut fields = self.fields.iter();
+        fields.all(|(field, values)| values.iter().any(|value| fits(*field, value)))
     }
 
     /// Whether a sample counts.
@@ -195,6 +211,15 @@ mod tests {
                 (Field::Comm, texts(&["a,b"]))
             ]
         );
+    }
+
+    #[test]
+    fn threads_known_by_name_alone_count_where_nothing_else_is_asked_for() {
+        let takes = |filters: &[&str]| parse(filters).unwrap().takes_thread("worker", 7);
+        assert!(
+            takes(&[]) && takes(&["comm=worker"]) && takes(&["comm=x", "comm=worker", "tid=7"])
+        );
+        assert!(!takes(&["comm=x"]) && !takes(&["comm=worker", "function=main"]));
     }
 
     #[test]

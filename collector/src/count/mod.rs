@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 use std::io;
 
 use memwide_model::Tier;
+use memwide_perf_abi::{Attr, attr_kind};
 
 use crate::events::machine::Machine;
-use crate::events::{explain, raise_file_limit};
+use crate::events::{Absent, explain, raise_file_limit};
 use crate::record::{RecordError, RecordTarget};
 use crate::sys::Place;
 pub(crate) use names::split;
@@ -136,9 +137,22 @@ fn places(options: &CountOptions, machine: &Machine) -> Result<Vec<Place>, Recor
     Ok(tasks.into_iter().flat_map(on).collect())
 }
 
+impl From<Absent> for CounterAbsent {
+    fn from(absent: Absent) -> Self {
+        Self {
+            reason: absent.reason,
+            remedy: absent.remedy,
+        }
+    }
+}
+
 impl CounterAbsent {
-    /// `is_hardware`: the CPU counts it.
-    fn of(error: &io::Error, is_hardware: bool, machine: &Machine) -> Self {
+    /// What an error of opening an event means.
+    pub(crate) fn of(error: &io::Error, attr: &Attr, machine: &Machine) -> Self {
+        let is_hardware = matches!(
+            attr.kind,
+            attr_kind::HARDWARE | attr_kind::HW_CACHE | attr_kind::RAW
+        );
         let (reason, remedy) = match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO)
                 if is_hardware && !has_cpu_pmu(machine) =>

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use memwide_model::Tier;
-use memwide_perf_abi::{Attr, attr_kind, read_format};
+use memwide_perf_abi::{Attr, read_format};
 
 use super::names::{self, Named};
 use super::{CounterAbsent, CounterInfo, CounterReading};
@@ -46,21 +46,13 @@ impl OpenCounter {
                         }
                     }
                     Err(error) => {
-                        let kind = found.attr.kind;
-                        let is_hardware = matches!(
-                            kind,
-                            attr_kind::HARDWARE | attr_kind::HW_CACHE | attr_kind::RAW
-                        );
-                        info.absent = Some(CounterAbsent::of(&error, is_hardware, machine));
+                        info.absent = Some(CounterAbsent::of(&error, &found.attr, machine));
                     }
                 }
             }
             Err(absent) => {
                 info.tier = absent.tier;
-                info.absent = Some(CounterAbsent {
-                    reason: absent.reason,
-                    remedy: absent.remedy,
-                });
+                info.absent = Some(absent.into());
             }
         }
         Self { info, descriptors }

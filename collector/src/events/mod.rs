@@ -1,6 +1,7 @@
 //! What to collect: names to attrs, attrs to open descriptors, and why something cannot be had.
 
 mod capability;
+mod generic;
 mod kinds;
 mod ladder;
 pub(crate) mod machine;
@@ -10,6 +11,7 @@ mod rings;
 mod spec;
 
 pub(crate) use capability::explain;
+pub(crate) use generic::{exclude, is_time};
 pub(crate) use ladder::open_with_less;
 pub use open::OpenError;
 pub(crate) use open::{EventSet, OpenEvent, probe, raise_file_limit};

@@ -3,6 +3,7 @@
 use memwide_model::{LatencyKind, Tier};
 use memwide_perf_abi::{Attr, AttrFlags, attr_kind, read_format, sample};
 
+use super::generic::generic;
 use super::machine::Machine;
 use super::{kinds, pmu};
 use crate::config::EventConfig;
@@ -86,6 +87,8 @@ pub(crate) fn resolve(
         kinds::breakpoint(name, rest)?
     } else if let Some((pmu, rest)) = name.split_once('/') {
         pmu::event(name, pmu, rest, machine)?
+    } else if let Some(found) = generic(name) {
+        found?
     } else if let Some((system, tracepoint)) = name.split_once(':') {
         kinds::tracepoint(name, system, tracepoint, machine)?
     } else {

@@ -25,6 +25,7 @@ use memwide_service::CancellationToken;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::claim::claim;
+use crate::count::CounterAbsent;
 use crate::events::is_counted;
 use crate::events::machine::Machine;
 use crate::snapshot::{self, BuildIds, Stamp};
@@ -46,6 +47,10 @@ pub struct RecordOptions {
     /// Names as the collector's configuration has them, single or in lists with commas; none: every fault, and the
     /// precise memory events of this machine.
     pub events: Vec<String>,
+    /// Further events, taken where this machine has them; [`Recorder::absent`] says which are not.
+    pub optional: Vec<String>,
+    /// Record when tasks are switched out and in.
+    pub switches: bool,
     /// A sample every how many events, of all events.
     pub period: Option<u64>,
     /// Take callchains.
@@ -123,7 +128,8 @@ impl Recorder {
         let machine = Machine::default();
         let mut notes = Vec::new();
         let (place, file) = Place::take(&options.output)?;
-        let wanted = wanted::wanted(options, &machine, &mut notes)?;
+        let mut absent = Vec::new();
+        let wanted = wanted::wanted(options, &machine, &mut notes, &mut absent)?;
         let (anchor, user_only) = clock::anchor().map_err(|source| {
             let (reason, remedy) = crate::events::explain(&source, &machine);
             RecordError::Refused {
@@ -139,7 +145,8 @@ impl Recorder {
                 "only user mode is recorded, not the kernel; {remedy}"
             ));
         }
-        let mut set = EventSet::open_rings(options.target, user_only, &machine, &mut notes)?;
+        let mut set = EventSet::open_rings(options, user_only, &machine, &mut notes)?;
+        set.absent = absent;
         for event in wanted {
             set.open_event(event, user_only, &machine, &mut notes)?;
         }
@@ -172,6 +179,11 @@ impl Recorder {
     /// What is missing, and what could be done about it; a line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Optional events that are not recorded, with the reason.
+    pub fn absent(&self) -> &[(String, CounterAbsent)] {
+        &self.set.absent
     }
 
     /// Records until `stop` is cancelled or all recorded processes ended.

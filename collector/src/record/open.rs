@@ -7,8 +7,9 @@ use std::os::fd::AsFd;
 use memwide_perf_abi::{Attr, read_format};
 
 use super::wanted::Wanted;
-use super::{RecordError, RecordTarget};
+use super::{RecordError, RecordOptions, RecordTarget};
 use crate::config::{Config, RingConfig};
+use crate::count::CounterAbsent;
 use crate::events::machine::Machine;
 use crate::events::{
     EventSpec, explain, is_counted, open_with_less, raise_file_limit, side_band_attr,
@@ -58,22 +59,26 @@ pub(super) struct EventSet {
     pub(super) lanes: Vec<Lane>,
     pub(super) side_band_attr: Attr,
     pub(super) events: Vec<Event>,
+    /// Optional events that are not there.
+    pub(super) absent: Vec<(String, CounterAbsent)>,
     target: RecordTarget,
 }
 
 impl EventSet {
     /// Opens rings and side-band, not yet the events.
     pub(super) fn open_rings(
-        target: RecordTarget,
+        options: &RecordOptions,
         user_only: bool,
         machine: &Machine,
         notes: &mut Vec<String>,
     ) -> Result<Self, RecordError> {
         raise_file_limit();
+        let target = options.target;
         let page = Machine::page_size();
         let rings = RingConfig::default();
         let mut bytes = rings.sample_bytes;
         let mut attr = side_band_attr(&Config::default(), ring_size(bytes, page));
+        attr.flags = attr.flags.with_context_switch(options.switches);
         adapt(&mut attr, target, user_only);
         let mut lanes: Vec<Lane> = Vec::new();
         let refused = |source: io::Error| match target {
@@ -144,6 +149,7 @@ impl EventSet {
                 lanes,
                 side_band_attr: attr,
                 events: Vec::new(),
+                absent: Vec::new(),
                 target,
             }),
         }
@@ -233,6 +239,10 @@ impl EventSet {
             }
             Some(error) => {
                 let (reason, _) = explain(&error, machine);
+                if descriptors.is_empty() {
+                    let absent = CounterAbsent::of(&error, &attr, machine);
+                    self.absent.push((spec.name.clone(), absent));
+                }
                 let where_ = if descriptors.is_empty() {
                     ""
                 } else {

@@ -2,7 +2,7 @@
 
 use super::{RecordError, RecordOptions};
 use crate::config::EventConfig;
-use crate::count::split;
+use crate::count::{CounterAbsent, split};
 use crate::events::machine::Machine;
 use crate::events::{Absent, EventSpec, resolve};
 
@@ -31,6 +31,7 @@ pub(super) fn wanted(
     options: &RecordOptions,
     machine: &Machine,
     notes: &mut Vec<String>,
+    missing: &mut Vec<(String, CounterAbsent)>,
 ) -> Result<Vec<Wanted>, RecordError> {
     let named: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
     let mut all = Vec::new();
@@ -61,6 +62,15 @@ pub(super) fn wanted(
         }
         if let (false, Some(reason)) = (any, why) {
             notes.push(format!("without precise memory events: {reason}"));
+        }
+    }
+    for name in options.optional.iter().flat_map(|list| split(list)) {
+        match find(name, options, machine) {
+            Ok(spec) => all.push(Wanted {
+                spec,
+                optional: true,
+            }),
+            Err(absent) => missing.push((name.to_owned(), absent.into())),
         }
     }
     // The first event counted in software has the larger ring, and minor faults are many.

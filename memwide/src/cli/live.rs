@@ -1,5 +1,6 @@
 //! Arguments of the commands that measure this machine without services.
 
+use super::files::SampleArgs;
 use super::{Format, SymbolArgs};
 use clap::{Args, value_parser};
 use std::ffi::OsString;
@@ -55,6 +56,43 @@ pub(crate) struct StatArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
     /// Command to run and count from its start to its end; with -a or -p it says how long to count
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const ABOUT_DIAGNOSE: &str = "Takes the best that this machine offers: precise memory events, else hardware cache events, and always page faults, \
+                              switches and memory calls by tracepoints, the kernel's pressure accounting and counters. Each step that is not \
+                              there is named with its reason. A finding is a number whose 95 % interval lies above its threshold and that rests \
+                              on enough samples; what is above it without that, one cannot tell. Thresholds stand in docs/diagnose.md. The answer \
+                              goes to standard output; what the command prints goes to standard error.";
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT_DIAGNOSE)]
+pub(crate) struct DiagnoseArgs {
+    /// Diagnose a perf.data file instead of recording
+    #[arg(short = 'i', long, value_name = "FILE", conflicts_with_all = ["events", "all", "pid", "seconds", "keep", "command"])]
+    pub(crate) input: Option<PathBuf>,
+    /// All processes on all CPUs
+    #[arg(short = 'a', long = "all-cpus", conflicts_with = "pid")]
+    pub(crate) all: bool,
+    /// Only this process, its threads and what they start
+    #[arg(short = 'p', long, value_name = "PID", conflicts_with = "command", value_parser = value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub(crate) pid: Option<u32>,
+    /// Record so long at most; a command is ended then [default: 10; a command: to its end]
+    #[arg(short = 's', long, value_name = "S", value_parser = value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: Option<u64>,
+    /// Record these events too, as mem:0xADDR/8:rw
+    #[arg(short = 'e', long = "event", value_name = "EVENT")]
+    pub(crate) events: Vec<String>,
+    /// Keep the recording in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keep: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) samples: SampleArgs,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Command to run and diagnose
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }

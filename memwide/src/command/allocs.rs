@@ -4,6 +4,7 @@ use super::on_file::{Answer, OnFile};
 use crate::cli::AllocsArgs;
 use crate::failure::Failure;
 use crate::output::{Listing, grouped};
+use crate::recording::Leftovers;
 use memwide_analysis::allocs::{Allocs, By, Kind, SKIP, wanted};
 use memwide_analysis::site::{Site, Wanted};
 use memwide_analysis::tracepoints::{Tracepoints, is_whole};
@@ -14,13 +15,25 @@ use serde_json::{Value, json};
 /// Bytes of a page of the recorded kernel; x86 has no other.
 const PAGE: u64 = 4096;
 
-pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
-    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+/// What a file tells of allocations.
+pub(super) struct Read {
+    pub(super) allocs: Allocs,
+    /// Not every event was recorded.
+    pub(super) partial: bool,
+    /// Events of allocations.
+    pub(super) seen: u64,
+}
+
+/// Reads all of a file.
+pub(super) fn read(file: OnFile, callers: usize) -> Result<(Read, Leftovers), Failure> {
     let recording = file.recording();
     let tracing = recording.tracing_data().map(AsRef::as_ref);
     let tracepoints = Tracepoints::new(recording.events(), tracing);
-    let (mut allocs, mut partial, mut seen) = (Allocs::default(), false, 0_u64);
-    let callers = args.sites.callers;
+    let mut read = Read {
+        allocs: Allocs::default(),
+        partial: false,
+        seen: 0,
+    };
     let mut buffer = String::new();
     // What is freed is matched whoever frees it: a filter chooses who allocates.
     let left = file.each_with(
@@ -34,12 +47,28 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
                 callers,
             };
             let site = Site::of(sample, sites, &mut buffer);
-            if take(&mut allocs, sample, &event, site, counts) {
-                seen += 1;
-                partial |= !is_whole(sample.event);
+            if take(&mut read.allocs, sample, &event, site, counts) {
+                read.seen += 1;
+                read.partial |= !is_whole(sample.event);
             }
         },
     )?;
+    Ok((read, left))
+}
+
+pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
+    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let names = file.recording().events().clone();
+    let records = |call: &str| {
+        let ends = |name: &str| name.ends_with(call);
+        names.events().iter().any(|event| ends(&event.name))
+    };
+    let (read, left) = read(file, args.sites.callers)?;
+    let Read {
+        allocs,
+        partial,
+        seen,
+    } = read;
     let mut listing = Listing::default()
         .column("live_bytes", "growth", "bytes")
         .column("bytes", "allocated", "bytes")
@@ -93,6 +122,9 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
                 grouped(bytes)
             ));
         }
+    }
+    if records("sys_enter_mmap") && !records("sys_enter_mremap") {
+        notes.push("mremap was not recorded: what grew by it (large `realloc`s) is not in growth; add -e syscalls:sys_enter_mremap,syscalls:sys_exit_mremap".to_owned());
     }
     if partial {
         notes.push("not every event was recorded (period above 1): frees cannot be matched, so growth is not told".to_owned());

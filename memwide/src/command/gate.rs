@@ -12,7 +12,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 const FIFO: &str = "gate";
 /// Where the process writes why it could not become the command.
@@ -91,8 +91,8 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Starts the process that will be the command.
-    pub(super) fn start(command: &[OsString]) -> anyhow::Result<Self> {
+    /// Starts the process that will be the command; `stdout`: where it prints.
+    pub(super) fn start(command: &[OsString], stdout: Stdio) -> anyhow::Result<Self> {
         let name = command.first().map(OsString::as_os_str).unwrap_or_default();
         check(name)?;
         let folder =
@@ -109,6 +109,7 @@ impl Gate {
             .arg(&folder.0)
             .arg("--")
             .args(command)
+            .stdout(stdout)
             .spawn()
             .context("cannot start a process for the command")?;
         Ok(Self {

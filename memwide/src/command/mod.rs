@@ -5,6 +5,7 @@ pub(crate) mod annotate;
 mod answer;
 pub(crate) mod c2c;
 mod child;
+pub(crate) mod diagnose;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod faults;

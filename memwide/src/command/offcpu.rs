@@ -4,7 +4,9 @@ use super::on_file::{Answer, OnFile};
 use crate::cli::OffcpuArgs;
 use crate::failure::Failure;
 use crate::output::{Listing, grouped};
+use crate::recording::Leftovers;
 use memwide_analysis::offcpu::{OffCpu, Out, Reason, SKIP, wanted};
+use memwide_analysis::report::Filter;
 use memwide_analysis::site::{Site, UNKNOWN, Wanted};
 use memwide_analysis::stacks::{Frame, frames};
 use memwide_analysis::tracepoints::{Tracepoints, is_whole};
@@ -38,16 +40,27 @@ struct State {
     seen: FxHashMap<u32, Seen>,
     /// Names of threads, as records tell them.
     comms: FxHashMap<u32, String>,
-    /// Threads of this name only, if any is asked for.
-    only: Vec<String>,
+    /// Who is asked for.
+    filter: Filter,
     stack: Vec<Frame>,
     partial: bool,
-    /// Only some threads are asked for.
-    is_filtered: bool,
 }
 
-pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
-    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+/// What a file tells of time off the CPU.
+pub(super) struct Read {
+    state: State,
+    by_tracepoint: bool,
+}
+
+impl Read {
+    /// Spells, as far as they are whole.
+    pub(super) fn off(&self) -> &OffCpu {
+        &self.state.off
+    }
+}
+
+/// Reads all of a file.
+pub(super) fn read(file: OnFile, callers: usize) -> Result<(Read, Leftovers), Failure> {
     let recording = file.recording();
     let events = recording.events().clone();
     let tracing = recording.tracing_data().map(AsRef::as_ref);
@@ -57,8 +70,7 @@ pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
         .iter()
         .any(|event| event.name.ends_with("sched_switch"));
     let state = RefCell::new(State {
-        is_filtered: !args.file.samples.filters.is_empty(),
-        only: only_comms(&args.file.samples.filters),
+        filter: file.filter().clone(),
         ..State::default()
     });
     let other = |record: &RawRecord<'_>, event: Option<usize>| {
@@ -71,7 +83,6 @@ pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
             _ => {}
         }
     };
-    let callers = args.sites.callers;
     let mut buffer = String::new();
     let left = file.each_with(other, |sample, counts| {
         let mut state = state.borrow_mut();
@@ -89,6 +100,20 @@ pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
     })?;
     let mut state = state.into_inner();
     state.off.finish();
+    let read = Read {
+        state,
+        by_tracepoint,
+    };
+    Ok((read, left))
+}
+
+pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
+    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let (read, left) = read(file, args.sites.callers)?;
+    let Read {
+        state,
+        by_tracepoint,
+    } = read;
     if args.folded {
         let mut out = io::BufWriter::new(io::stdout().lock());
         let lines = state.off.stacks().folded();
@@ -169,7 +194,7 @@ fn answer(state: &State, estimator: &str) -> Answer {
             grouped(off.endless())
         ));
     }
-    if off.unmatched() > 0 && !state.is_filtered {
+    if off.unmatched() > 0 && state.filter.is_empty() {
         notes.push(format!(
             "{} threads came back that nobody saw leave: not counted",
             grouped(off.unmatched())
@@ -194,13 +219,6 @@ fn answer(state: &State, estimator: &str) -> Answer {
     }
 }
 
-/// Names asked for, where nothing else is.
-fn only_comms(filters: &[String]) -> Vec<String> {
-    let comm = |filter: &String| filter.strip_prefix("comm=").map(str::to_owned);
-    let comms: Option<Vec<String>> = filters.iter().map(comm).collect();
-    comms.unwrap_or_default()
-}
-
 impl State {
     fn tracepoint(
         &mut self,
@@ -217,12 +235,16 @@ impl State {
             Some(TracepointEvent::Switch(switch)) => {
                 self.partial |= !is_whole(sample.event);
                 if let Some(prev) = tid(switch.prev_tid) {
+                    let prev_comm = String::from_utf8_lossy(switch.prev_comm);
+                    // A task that ends has no number any more, and so the sample has no name of it.
+                    let is_gone = sample.tid() == Some(u32::MAX);
+                    let counts = counts || is_gone && self.filter.takes_thread(&prev_comm, prev);
                     frames(sample, &mut self.stack);
                     match Reason::of_state(switch.prev_state) {
                         Some(reason) => self.off.out(&Out {
                             time_ns,
                             tid: prev,
-                            comm: &String::from_utf8_lossy(switch.prev_comm),
+                            comm: &prev_comm,
                             reason,
                             site,
                             stack: &self.stack,
@@ -276,11 +298,6 @@ impl State {
         }
     }
 
-    /// Whether a thread that was never sampled counts, as far as its name tells.
-    fn counts_named(&self, comm: &str) -> bool {
-        !self.is_filtered || self.only.iter().any(|only| only == comm)
-    }
-
     /// `again`: a tracepoint says when threads leave, and also where.
     fn switch(
         &mut self,
@@ -315,7 +332,7 @@ impl State {
             dso: String::new(),
             callers: String::new(),
             kernel: None,
-            counts: self.counts_named(&comm),
+            counts: self.filter.takes_thread(&comm, tid),
             comm,
         };
         let seen = self.seen.get(&tid).unwrap_or(&unknown);

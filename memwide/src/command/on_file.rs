@@ -40,6 +40,11 @@ impl OnFile {
         &self.recording
     }
 
+    /// Which samples count.
+    pub(super) fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
     /// Gives every sample that counts; `then` gets what is known after the last one.
     pub(super) fn each_then(
         self,

@@ -10,6 +10,7 @@ use memwide_collector::{RecordOptions, RecordSummary, RecordTarget, Recorder};
 use memwide_service::CancellationToken;
 use memwide_service::run::stop_on_signal;
 use std::path::Path;
+use std::process::Stdio;
 
 /// Said when nothing was sampled.
 const NO_SAMPLES: &str = "no event happened: record for longer, other events (-e, see `memwide doctor`), with a smaller \
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
         .context("cannot watch for signals")?;
     let gate = match args.command.as_slice() {
         [] => None,
-        command => Some(Gate::start(command)?),
+        command => Some(Gate::start(command, Stdio::inherit())?),
     };
     let target = match (&gate, args.pid) {
         (_, Some(pid)) => RecordTarget::Process(pid),
@@ -35,6 +36,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
     };
     let mut recorder = Recorder::start(&RecordOptions {
         events: args.events.clone(),
+        optional: Vec::new(),
+        switches: false,
         period: args.count,
         callchain: args.call_graph,
         target,

@@ -123,21 +123,23 @@ impl Cells {
     }
 }
 
-/// Writes a text in lines of at most `width` characters, broken at blanks.
+/// Writes a text in lines of at most `width` characters, broken at blanks; all lines begin where the first one does.
 pub(super) fn paragraph(out: &mut impl Write, text: &str, width: usize) -> io::Result<()> {
-    let mut line = String::new();
-    let mut shown = String::new();
-    push_printable(&mut shown, text);
+    let (mut line, mut shown) = (String::new(), String::new());
+    let words = text.trim_start_matches(' ');
+    let indent = " ".repeat(text.len() - words.len());
+    push_printable(&mut shown, words);
     for word in shown.split(' ') {
-        if !line.is_empty() && columns(&line) + 1 + columns(word) > width {
-            writeln!(out, "{line}")?;
+        let used = indent.len() + columns(&line);
+        if !line.is_empty() && used + 1 + columns(word) > width {
+            writeln!(out, "{indent}{line}")?;
             line.clear();
         } else if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(word);
     }
-    writeln!(out, "{line}")
+    writeln!(out, "{indent}{line}")
 }
 
 /// Names come from other people's programs: nothing in them may steer a terminal.

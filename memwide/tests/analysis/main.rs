@@ -8,6 +8,7 @@
 )]
 
 mod c2c;
+mod diagnose;
 mod diff;
 mod live;
 mod program;

@@ -6,5 +6,6 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+mod diagnose;
 mod run;
 mod stat;

@@ -11,10 +11,11 @@ use memwide_collector::{CountOptions, CounterReading, Counters, RecordTarget};
 use memwide_service::CancellationToken;
 use memwide_service::run::stop_on_signal;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Counted unless events are named: what tells of memory.
-const MEMORY_GROUP: &str = "task-clock,context-switches,cpu-migrations,page-faults,page-faults:u,page-faults:k,minor-faults,\
+pub(in crate::command) const MEMORY_GROUP: &str = "task-clock,context-switches,cpu-migrations,page-faults,page-faults:u,page-faults:k,minor-faults,\
      major-faults,cycles,instructions,cache-references,cache-misses,L1-dcache-loads,L1-dcache-loads:u,L1-dcache-loads:k,\
      L1-dcache-load-misses,L1-dcache-stores,L1-dcache-stores:u,L1-dcache-stores:k,LLC-loads,LLC-load-misses,LLC-stores,\
      LLC-store-misses,dTLB-loads,dTLB-load-misses,dTLB-stores,dTLB-store-misses,node-loads,node-load-misses,node-stores,\
@@ -88,7 +89,7 @@ impl Stat<'_> {
         let args = self.args;
         let gate = match args.command.as_slice() {
             [] => None,
-            command => Some(Gate::start(command)?),
+            command => Some(Gate::start(command, Stdio::inherit())?),
         };
         let target = match (&gate, args.pid) {
             (_, Some(pid)) => RecordTarget::Process(pid),

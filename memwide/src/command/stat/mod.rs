@@ -12,6 +12,8 @@ use memwide_analysis::counting::Count;
 use std::fs::File;
 use std::io::{self, Write};
 
+pub(super) use live::MEMORY_GROUP;
+
 pub(crate) fn run(args: &StatArgs) -> Result<(), Failure> {
     match &args.input {
         Some(input) => file::run(args, input),

@@ -1,0 +1,155 @@
+//! Passes over the recording: precise accesses, lines and faults; allocations; time off the CPU.
+
+use super::{Step, Taken};
+use crate::cli::SampleArgs;
+use crate::command::on_file::OnFile;
+use crate::command::{allocs, offcpu};
+use crate::failure::Failure;
+use crate::recording::Leftovers;
+use memwide_analysis::diagnosis::{Looked, Memory};
+use memwide_analysis::faults::{Fault, Faults};
+use memwide_analysis::sharing::{Access, LineSize, Lines};
+use memwide_analysis::{diagnosis, faults, sharing};
+use memwide_decoder::local::Wanted;
+use memwide_perf_abi::attr_kind;
+use memwide_perf_abi::file::EventTable;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Callers that tell places apart.
+const CALLERS: usize = 2;
+
+/// What a file holds.
+pub(super) struct Seen {
+    memory: Memory,
+    lines: Lines,
+    faults: Faults,
+    allocs: allocs::Read,
+    off: offcpu::Read,
+    /// From the first to the last sample.
+    pub(super) seconds: Option<f64>,
+    events: Arc<EventTable>,
+    /// Samples by event.
+    samples: Vec<u64>,
+    pub(super) left: Leftovers,
+}
+
+pub(super) fn look(path: &Path, samples: &SampleArgs) -> Result<Seen, Failure> {
+    let wanted = diagnosis::wanted() | sharing::wanted() | faults::wanted() | Wanted::CODE;
+    let file = OnFile::open(path, samples, wanted)?;
+    let events = file.recording().events().clone();
+    let mut counts = vec![0_u64; events.events().len()];
+    let (mut memory, mut lines) = (Memory::default(), Lines::new(LineSize::Single));
+    let (mut found, mut buffer) = (Faults::default(), String::new());
+    let (mut first, mut last) = (u64::MAX, 0);
+    let left = file.each(|sample| {
+        if let Some(count) = counts.get_mut(sample.event_index) {
+            *count += 1;
+        }
+        if let Some(time) = sample.time_ns() {
+            first = first.min(time);
+            last = last.max(time);
+        }
+        memory.add(sample);
+        let is_access =
+            sample.data_src().is_some() || sample.event.attr.kind == attr_kind::BREAKPOINT;
+        if is_access {
+            lines.add(&Access::of(sample));
+        }
+        if let Some(fault) = Fault::of(sample, CALLERS, &mut buffer) {
+            found.add(&fault);
+        }
+    })?;
+    let file = OnFile::open(path, samples, memwide_analysis::allocs::wanted())?;
+    let (allocs, _) = allocs::read(file, CALLERS)?;
+    let file = OnFile::open(path, samples, memwide_analysis::offcpu::wanted())?;
+    let (off, _) = offcpu::read(file, CALLERS)?;
+    Ok(Seen {
+        memory,
+        lines,
+        faults: found,
+        allocs,
+        off,
+        seconds: (first < last).then(|| (last - first) as f64 / 1e9),
+        events,
+        samples: counts,
+        left,
+    })
+}
+
+impl Seen {
+    /// For the judge.
+    pub(super) fn looked<'a>(&'a self, seconds: f64, taken: &'a Taken) -> Looked<'a> {
+        Looked {
+            seconds,
+            memory: self.has_accesses().then_some(&self.memory),
+            lines: (self.lines.count() > 0).then_some(&self.lines),
+            faults: (!self.faults.totals().is_empty()).then_some(&self.faults),
+            allocs: (self.allocs.seen > 0 && !self.allocs.partial).then_some(&self.allocs.allocs),
+            off: (self.off.off().total().n > 0).then_some(self.off.off()),
+            counts: &taken.counts,
+            pressure: taken.pressure,
+        }
+    }
+
+    pub(super) fn has_accesses(&self) -> bool {
+        self.memory.total().accesses > 0
+    }
+
+    /// Samples by event name.
+    pub(super) fn samples(&self) -> impl Iterator<Item = (&str, u64)> {
+        let names = self.events.events().iter().map(|event| event.name.as_str());
+        names
+            .zip(self.samples.iter().copied())
+            .filter(|(_, n)| *n > 0)
+    }
+
+    /// What kinds of events a file has; why it has no others, it does not say.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        let named = |is: &dyn Fn(&str, u32) -> bool| {
+            let events = self.events.events().iter();
+            let of = events.filter(|event| is(&event.name, event.attr.kind));
+            of.map(|event| event.name.clone()).collect::<Vec<_>>()
+        };
+        let is_fault = |name: &str, _| name.contains("faults");
+        let is_trace = |_: &str, kind| kind == attr_kind::TRACEPOINT;
+        let mut precise = Vec::new();
+        if self.has_accesses() {
+            precise.push(format!("{} accesses", self.memory.total().accesses));
+        }
+        let step = |name, tells, taken: Vec<String>, remedy: &str| Step {
+            name,
+            tells,
+            missing: if taken.is_empty() {
+                vec![(
+                    name.to_owned(),
+                    "not in this file".to_owned(),
+                    remedy.to_owned(),
+                )]
+            } else {
+                Vec::new()
+            },
+            taken,
+        };
+        vec![
+            step(
+                "precise memory events",
+                "addresses, levels, latencies, NUMA, sharing",
+                precise,
+                "record with `perf mem record` or `memwide record` on a machine that has them",
+            ),
+            step(
+                "software faults",
+                "page faults by function and memory",
+                named(&is_fault),
+                "record with -e minor-faults,major-faults",
+            ),
+            step(
+                "tracepoints",
+                "waiting, memory that is mapped and given back",
+                named(&is_trace),
+                "record with -e sched:sched_switch and the calls that `memwide allocs --help` names",
+            ),
+        ]
+    }
+}

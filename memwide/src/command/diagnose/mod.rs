@@ -1,0 +1,106 @@
+//! `memwide diagnose`: one shot, a verdict with its evidence.
+
+mod look;
+mod present;
+mod pressure;
+mod take;
+
+use crate::cli::DiagnoseArgs;
+use crate::failure::Failure;
+use memwide_service::run::stop_on_signal;
+use std::path::PathBuf;
+
+/// A way to see something, from the best to the plainest.
+#[derive(Debug, Clone)]
+struct Step {
+    /// What it is.
+    name: &'static str,
+    /// What it tells.
+    tells: &'static str,
+    /// Events or sources it gave.
+    taken: Vec<String>,
+    /// Why not, or not all: what, reason, remedy.
+    missing: Vec<(String, String, String)>,
+}
+
+impl Step {
+    fn is_taken(&self) -> bool {
+        !self.taken.is_empty()
+    }
+}
+
+/// What is there to be judged.
+#[derive(Debug)]
+struct Taken {
+    file: PathBuf,
+    /// Removed in the end.
+    is_temporary: bool,
+    steps: Vec<Step>,
+    notes: Vec<String>,
+    /// Elapsed seconds; of a file, between its first and last sample.
+    seconds: Option<f64>,
+    counts: Vec<(String, f64)>,
+    pressure: Option<f64>,
+    /// How a command ended.
+    exit_code: Option<i32>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            // A file of temporary files that stays is no reason to fail.
+            drop(std::fs::remove_file(&self.file));
+        }
+    }
+}
+
+pub(crate) fn run(args: &DiagnoseArgs) -> Result<(), Failure> {
+    if let Some(input) = &args.input {
+        let taken = Taken {
+            file: input.clone(),
+            is_temporary: false,
+            steps: Vec::new(),
+            notes: Vec::new(),
+            seconds: None,
+            counts: Vec::new(),
+            pressure: None,
+            exit_code: None,
+        };
+        return judge(args, taken).map(|_| ());
+    }
+    if args.command.is_empty() && args.pid.is_none() && !args.all {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "nothing to diagnose: name a command, a process (-p PID), the whole machine (-a), or a file (-i FILE)"
+        )));
+    }
+    // Before anything is made that a signal would leave behind.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let stop = runtime.block_on(async { stop_on_signal() })?;
+    let taken = take::take(args, &stop)?;
+    match judge(args, taken)? {
+        Some(code) if !stop.is_cancelled() => {
+            drop(runtime);
+            std::process::exit(code)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Looks at what was taken, prints, and gives the command's exit code.
+fn judge(args: &DiagnoseArgs, mut taken: Taken) -> Result<Option<i32>, Failure> {
+    let seen = look::look(&taken.file, &args.samples)?;
+    if taken.steps.is_empty() {
+        taken.steps = seen.steps();
+    }
+    let seconds = taken.seconds.or(seen.seconds).unwrap_or(0.0);
+    let looked = seen.looked(seconds, &taken);
+    let findings = memwide_analysis::diagnosis::findings(&looked);
+    present::print(args, &taken, &seen, seconds, &findings)?;
+    let code = taken.exit_code;
+    drop(taken);
+    seen.left.into_result()?;
+    Ok(code)
+}

@@ -1,0 +1,291 @@
+//! Records and counts with the best that this machine offers, and says what it does not.
+
+use super::pressure::Pressure;
+use super::{Step, Taken};
+use crate::cli::DiagnoseArgs;
+use crate::command::child::{Ended, Running};
+use crate::command::gate::Gate;
+use crate::command::stat::MEMORY_GROUP;
+use crate::failure::Failure;
+use anyhow::Context as _;
+use memwide_analysis::counting::Count;
+use memwide_collector::{
+    CountOptions, CounterAbsent, Counters, RecordOptions, RecordSummary, RecordTarget, Recorder,
+};
+use memwide_service::CancellationToken;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// How long a process or the machine is recorded unless told otherwise.
+const SECONDS: u64 = 10;
+/// How often to look whether the time is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Precise memory events.
+const PRECISE: &[&str] = &["cpu/mem-loads,ldlat=30/P", "cpu/mem-stores/P", "ibs_op//"];
+/// Sampled where there are none.
+const HARDWARE: &[&str] = &["cache-misses"];
+/// Always.
+const FAULTS: &[&str] = &["minor-faults", "major-faults"];
+/// Waiting, and memory that programs ask the kernel for.
+const TRACEPOINTS: &[&str] = &[
+    "sched:sched_switch",
+    "sched:sched_wakeup",
+    "syscalls:sys_enter_mmap",
+    "syscalls:sys_exit_mmap",
+    "syscalls:sys_enter_munmap",
+    "syscalls:sys_enter_brk",
+    "syscalls:sys_exit_brk",
+    "syscalls:sys_enter_mremap",
+    "syscalls:sys_exit_mremap",
+];
+
+pub(super) fn take(args: &DiagnoseArgs, stop: &CancellationToken) -> Result<Taken, Failure> {
+    let gate = match args.command.as_slice() {
+        [] => None,
+        // Standard output is the answer's.
+        command => Some(Gate::start(command, Stdio::from(std::io::stderr()))?),
+    };
+    let target = match (&gate, args.pid) {
+        (_, Some(pid)) => RecordTarget::Process(pid),
+        (Some(gate), None) if !args.all => RecordTarget::Exec(gate.pid()),
+        _ => RecordTarget::All,
+    };
+    let (file, is_temporary) = match &args.keep {
+        Some(file) => (file.clone(), false),
+        None => (temporary(), true),
+    };
+    let pressure = Pressure::read();
+    let counters = Counters::open(&CountOptions {
+        events: vec![MEMORY_GROUP.to_owned()],
+        target,
+        cpus: Vec::new(),
+    })?;
+    let mut recorder = recorder(args, target, file.clone(), PRECISE)?;
+    let has_precise = has_any(recorder.absent(), PRECISE);
+    let mut absent = recorder.absent().to_vec();
+    if !has_precise {
+        // Dropped first: it holds the file.
+        drop(recorder);
+        recorder = self::recorder(args, target, file.clone(), HARDWARE)?;
+        let missing = recorder.absent().iter();
+        absent.extend(
+            missing
+                .filter(|(name, _)| HARDWARE.contains(&name.as_str()))
+                .cloned(),
+        );
+    }
+    let notes = recorder.notes().iter();
+    // What is not there is said step by step.
+    let mut notes: Vec<String> = notes
+        .filter(|note| !note.starts_with("without "))
+        .cloned()
+        .collect();
+    let begin = Instant::now();
+    counters.start().context("cannot start the counters")?;
+    let until = match (args.seconds, &gate) {
+        (Some(seconds), _) => Some(begin + Duration::from_secs(seconds)),
+        (None, None) => Some(begin + Duration::from_secs(SECONDS)),
+        (None, Some(_)) => None,
+    };
+    let (summary, ended) = record(gate, recorder, stop, until)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    counters.stop().context("cannot stop the counters")?;
+    let counts = counts(&counters);
+    let share = pressure
+        .as_ref()
+        .ok()
+        .and_then(|before| before.share_since());
+    notes.extend(ended.told());
+    for event in summary.events.iter().filter(|event| event.lost > 0) {
+        notes.push(format!(
+            "{} samples of {} were lost",
+            event.lost, event.name
+        ));
+    }
+    let steps = steps(&summary, &absent, has_precise, &counters, &pressure);
+    Ok(Taken {
+        file,
+        is_temporary,
+        steps,
+        notes,
+        seconds: Some(seconds),
+        counts,
+        pressure: share,
+        exit_code: ended.code(),
+    })
+}
+
+fn temporary() -> PathBuf {
+    std::env::temp_dir().join(format!("memwide-diagnose-{}.data", std::process::id()))
+}
+
+fn recorder(
+    args: &DiagnoseArgs,
+    target: RecordTarget,
+    output: PathBuf,
+    best: &[&str],
+) -> Result<Recorder, Failure> {
+    let all = [best, TRACEPOINTS].concat();
+    let events = FAULTS.iter().map(ToString::to_string);
+    Ok(Recorder::start(&RecordOptions {
+        events: events.chain(args.events.iter().cloned()).collect(),
+        optional: all.iter().map(ToString::to_string).collect(),
+        switches: true,
+        period: None,
+        callchain: true,
+        target,
+        output,
+        command_line: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+    })?)
+}
+
+fn has_any(absent: &[(String, CounterAbsent)], names: &[&str]) -> bool {
+    names
+        .iter()
+        .any(|name| !absent.iter().any(|(missing, _)| missing == name))
+}
+
+/// Until the command or the process ends, the time is over or everything stops.
+fn record(
+    gate: Option<Gate>,
+    mut recorder: Recorder,
+    stop: &CancellationToken,
+    until: Option<Instant>,
+) -> Result<(RecordSummary, Ended), Failure> {
+    let command = gate.map(|gate| Running::start(gate, stop)).transpose()?;
+    let token = match &command {
+        Some(command) => command.ended().child_token(),
+        None => stop.child_token(),
+    };
+    if let Some(until) = until {
+        let token = token.clone();
+        std::thread::Builder::new()
+            .name("mw-deadline".to_owned())
+            .spawn(move || {
+                while !token.is_cancelled() && Instant::now() < until {
+                    std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+                }
+                token.cancel();
+            })?;
+    }
+    let recorded = recorder.run(&token);
+    // Ends the deadline's thread too, where all recorded processes ended by themselves.
+    token.cancel();
+    if let Some(command) = &command {
+        command.check_started()?;
+    }
+    let summary = recorded.and_then(|()| recorder.finish());
+    let ended = command.map_or(Ended::Well, Running::end);
+    Ok((summary?, ended))
+}
+
+fn counts(counters: &Counters) -> Vec<(String, f64)> {
+    let read = counters.read();
+    let both = counters.infos().zip(read);
+    let scaled = both.filter_map(|(info, reading)| {
+        let reading = reading?;
+        let count = Count {
+            value: reading.value,
+            enabled_ns: reading.enabled_ns,
+            running_ns: reading.running_ns,
+        };
+        Some((info.name.clone(), count.scaled()?))
+    });
+    scaled.collect()
+}
+
+/// What was taken of each kind, and what not and why.
+fn steps(
+    summary: &RecordSummary,
+    absent: &[(String, CounterAbsent)],
+    has_precise: bool,
+    counters: &Counters,
+    pressure: &Result<Pressure, String>,
+) -> Vec<Step> {
+    let sampled = |names: &[&str]| {
+        let events = summary.events.iter();
+        let of = events.filter(|event| names.contains(&event.name.as_str()));
+        of.map(|event| event.name.clone()).collect::<Vec<_>>()
+    };
+    let missing = |names: &[&str]| {
+        let of = absent
+            .iter()
+            .filter(|(name, _)| names.contains(&name.as_str()));
+        of.map(|(name, why)| (name.clone(), why.reason.clone(), why.remedy.clone()))
+            .collect::<Vec<_>>()
+    };
+    let mut steps = vec![Step {
+        name: "precise memory events",
+        tells: "addresses, levels, latencies, NUMA, sharing",
+        taken: sampled(PRECISE),
+        missing: if has_precise {
+            Vec::new()
+        } else {
+            of_this_cpu(missing(PRECISE))
+        },
+    }];
+    if !has_precise {
+        steps.push(Step {
+            name: "hardware cache events",
+            tells: "functions by cache misses",
+            taken: sampled(HARDWARE),
+            missing: missing(HARDWARE),
+        });
+    }
+    steps.push(Step {
+        name: "software faults",
+        tells: "page faults by function and memory",
+        taken: sampled(FAULTS),
+        missing: Vec::new(),
+    });
+    steps.push(Step {
+        name: "tracepoints",
+        tells: "waiting, memory that is mapped and given back",
+        taken: sampled(TRACEPOINTS),
+        missing: missing(TRACEPOINTS),
+    });
+    steps.push(Step {
+        name: "pressure",
+        tells: "whether tasks waited for memory",
+        taken: pressure
+            .iter()
+            .map(|_| "/proc/pressure/memory".to_owned())
+            .collect(),
+        missing: pressure
+            .as_ref()
+            .err()
+            .map(|why| {
+                let remedy = "boot with psi=1 and a kernel with CONFIG_PSI";
+                ("pressure".to_owned(), why.clone(), remedy.to_owned())
+            })
+            .into_iter()
+            .collect(),
+    });
+    let (counted, not): (Vec<_>, Vec<_>) = counters.infos().partition(|info| info.absent.is_none());
+    let not = not.into_iter().filter_map(|info| {
+        let why = info.absent.as_ref()?;
+        Some((info.name.clone(), why.reason.clone(), why.remedy.clone()))
+    });
+    steps.push(Step {
+        name: "counters",
+        tells: "how often: faults, cache, TLB, nodes",
+        taken: counted.into_iter().map(|info| info.name.clone()).collect(),
+        missing: not.collect(),
+    });
+    steps
+}
+
+/// Without the events that only CPUs of another maker have, where others are left.
+fn of_this_cpu(all: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
+    let is_foreign = |reason: &str| reason.contains("source is ");
+    let own: Vec<_> = all
+        .iter()
+        .filter(|(_, reason, _)| !is_foreign(reason))
+        .cloned()
+        .collect();
+    if own.is_empty() { all } else { own }
+}
