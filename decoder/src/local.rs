@@ -458,11 +458,21 @@ impl<S: ObjectSource> SampleDecoder<S> {
     }
 
     fn data(&mut self, mode: Mode, pid: u32, addr: u64) -> Place {
-        let place = self.machine.data(mode, pid, addr, self.sequence);
-        match place.object {
-            Some(object) if self.load(object) => self.machine.data(mode, pid, addr, self.sequence),
-            _ => place,
+        let mut place = self.machine.data(mode, pid, addr, self.sequence);
+        if place.object.is_some_and(|object| self.load(object)) {
+            place = self.machine.data(mode, pid, addr, self.sequence);
         }
+        self.bss(mode, pid, addr, &place).unwrap_or(place)
+    }
+
+    /// The variable at an address that no file backs, as most of a large `.bss`.
+    fn bss(&mut self, mode: Mode, pid: u32, addr: u64, place: &Place) -> Option<Place> {
+        if mode != Mode::User || self.machine.what(place) != Some(What::Anonymous) {
+            return None;
+        }
+        let file = self.machine.file_before(pid, addr, self.sequence)?;
+        self.load(file.object);
+        self.machine.bss(pid, addr, self.sequence)
     }
 
     fn load(&mut self, object: ObjectIx) -> bool {

@@ -339,7 +339,8 @@ impl Machine {
             ..Place::default()
         };
         if let Some(table) = self.objects.table(area.object) {
-            place.address = table.address_of(offset, area.access);
+            let into = address.wrapping_sub(area.start);
+            place.address = table.address_of(area.offset, into, area.access);
         }
         place
     }
@@ -360,10 +361,15 @@ impl Machine {
         place
     }
 
+    /// The file whose mapping ends where the one with the address begins: that may be its `.bss`.
+    pub(crate) fn file_before(&mut self, pid: u32, address: u64, time: u64) -> Option<Area> {
+        let area = self.spaces.lookup(pid, address, time)?;
+        self.spaces.ending_at(pid, area.start)
+    }
+
     /// The variable at an address of anonymous memory right behind a file's mapping: its `.bss`.
     pub(crate) fn bss(&mut self, pid: u32, address: u64, time: u64) -> Option<Place> {
-        let area = self.spaces.lookup(pid, address, time)?;
-        let file = self.spaces.ending_at(pid, area.start)?;
+        let file = self.file_before(pid, address, time)?;
         let table = self.objects.table(file.object)?;
         let segments = table.table().segments();
         let bias = segments.bias(file.start, file.offset, file.access)?;

@@ -80,13 +80,16 @@ impl Loaded {
         shown.as_deref().unwrap_or(linked)
     }
 
-    /// ELF virtual address of a byte at `offset` of a mapping's file; for tables without segments the offset itself.
-    pub fn address_of(&self, offset: u64, access: Access) -> u64 {
+    /// ELF virtual address of the byte `into` a mapping that begins at `map_offset` of the file; for tables without segments
+    /// its offset in the file.
+    pub fn address_of(&self, map_offset: u64, into: u64, access: Access) -> u64 {
+        let offset = map_offset.wrapping_add(into);
         let segments = self.table.segments();
         if segments.as_slice().is_empty() {
             return offset;
         }
-        segments.vaddr_of_offset(offset, access).unwrap_or(offset)
+        let address = segments.vaddr_of_offset(map_offset, into, access);
+        address.unwrap_or(offset)
     }
 
     /// The function that holds an address.

@@ -85,18 +85,19 @@ impl Segments {
         &self.list
     }
 
-    /// ELF virtual address of a byte of the file, as `ip - map.start + map.pgoff` gives it.
+    /// ELF virtual address of the byte `into` a mapping that begins at `map_offset` of the file.
     ///
     /// Where several segments show the byte (the page where one ends and the next begins is mapped
-    /// twice), the one that really holds it wins, then one with the mapping's permissions. `None`
-    /// if no segment loads the byte. This is right for every address backed by the file.
-    pub fn vaddr_of_offset(&self, offset: u64, access: Access) -> Option<u64> {
+    /// twice), the one that really holds it wins, first with the mapping's permissions. A byte that
+    /// none holds is of the segment that is mapped there: `.bss` begins behind the file's last
+    /// bytes, on a page that the segment before may show too. `None` if no segment is there.
+    pub fn vaddr_of_offset(&self, map_offset: u64, into: u64, access: Access) -> Option<u64> {
+        let offset = map_offset.wrapping_add(into);
         let find = |test: &dyn Fn(&&Segment) -> bool| self.list.iter().find(test);
         find(&|s| s.holds_offset(offset) && s.access() == access)
             .or_else(|| find(&|s| s.holds_offset(offset)))
-            .or_else(|| find(&|s| s.holds_page_of(offset) && s.access() == access))
-            .or_else(|| find(&|s| s.holds_page_of(offset)))
             .map(|segment| segment.vaddr_at(offset))
+            .or_else(|| Some(into.wrapping_sub(self.bias(0, map_offset, access)?)))
     }
 
     /// Where a byte that the file has lies in it. `None` where no segment loads it from the file.
@@ -166,14 +167,14 @@ mod tests {
 
     #[test]
     fn an_offset_becomes_an_address() {
-        assert_eq!(usual().vaddr_of_offset(0x1234, CODE), Some(0x1234));
-        assert_eq!(usual().vaddr_of_offset(0x2da8, DATA), Some(0x4da8));
+        assert_eq!(usual().vaddr_of_offset(0x1000, 0x234, CODE), Some(0x1234));
+        assert_eq!(usual().vaddr_of_offset(0x2000, 0xda8, DATA), Some(0x4da8));
         // The dynamic linker took the permission to write away.
         assert_eq!(
-            usual().vaddr_of_offset(0x2da8, Access::from_prot(1)),
+            usual().vaddr_of_offset(0x2000, 0xda8, Access::from_prot(1)),
             Some(0x4da8)
         );
-        assert_eq!(usual().vaddr_of_offset(0x9_0000, CODE), None);
+        assert_eq!(usual().vaddr_of_offset(0x9_0000, 0, CODE), None);
     }
 
     #[test]
@@ -186,8 +187,28 @@ mod tests {
     #[test]
     fn a_byte_mapped_by_its_page_alone_belongs_to_a_segment_of_the_right_kind() {
         // 0x2900 lies behind the code and before the data, in a page both map.
-        assert_eq!(usual().vaddr_of_offset(0x2900, CODE), Some(0x2900));
-        assert_eq!(usual().vaddr_of_offset(0x2900, DATA), Some(0x4900));
+        assert_eq!(usual().vaddr_of_offset(0x2000, 0x900, CODE), Some(0x2900));
+        assert_eq!(usual().vaddr_of_offset(0x2000, 0x900, DATA), Some(0x4900));
+    }
+
+    /// As lld lays it out: two writable segments, the first one padded to whole pages in memory, with one page of the file
+    /// in both.
+    #[test]
+    fn bss_on_a_shared_page_belongs_to_the_segment_that_is_mapped() {
+        let segment = |vaddr, offset, file_size, mem_size| Segment {
+            vaddr,
+            offset,
+            file_size,
+            mem_size,
+            flags: 6,
+        };
+        let two = Segments::new(vec![
+            segment(0x47d0, 0x27d0, 0x2880, 0x3830),
+            segment(0x8050, 0x5050, 0xda8, 0xef2),
+        ]);
+        assert_eq!(two.vaddr_of_offset(0x5000, 0x60, DATA), Some(0x8060));
+        assert_eq!(two.vaddr_of_offset(0x5000, 0xe40, DATA), Some(0x8e40));
+        assert_eq!(two.vaddr_of_offset(0x2000, 0x800, DATA), Some(0x4800));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod generated;
 mod pipeline;
 mod processes;
+pub mod programs;
 pub mod sharing;
 mod wait;
 

@@ -157,6 +157,7 @@ fn write_data(line: &mut Line, sample: &LocalSample<'_>) {
     let data = sample.data();
     if let Some(symbol) = &data.symbol {
         text(line, "\"data_symbol\":", symbol);
+        decimal(line, "\"data_symbol_offset\":", Some(data.symbol_offset));
     }
     if data.dso != UNKNOWN {
         text(line, "\"data_dso\":", data.dso);

@@ -1,9 +1,10 @@
 //! `memwide c2c`: false sharing, padding, a lock, on a program's own variables.
 
-use crate::program::{Made, Program, write};
+use crate::program::{Made, build, write};
 use crate::run::{check_width, json, text};
 use memwide_model::DataSrc;
 use memwide_model::data_src::{lock, lvl, op, snoop};
+use memwide_tests::programs::Program;
 
 const SOURCE: &str = "
 struct { volatile long first, second; } shared_line __attribute__((aligned(64))) = {1, 1};
@@ -48,7 +49,7 @@ fn accesses(program: &Program) -> Vec<Made> {
 #[test]
 fn false_sharing_is_found_by_variable_and_function_and_padding_is_not_called_so() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = Program::build(folder.path(), SOURCE) else {
+    let Some(program) = build(folder.path(), SOURCE) else {
         return;
     };
     let file = folder.path().join("c2c.data");
@@ -94,7 +95,7 @@ fn false_sharing_is_found_by_variable_and_function_and_padding_is_not_called_so(
 #[test]
 fn tables_fit_the_terminal_and_csv_has_a_row_a_site() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = Program::build(folder.path(), SOURCE) else {
+    let Some(program) = build(folder.path(), SOURCE) else {
         return;
     };
     let file = folder.path().join("c2c.data");

@@ -1,7 +1,8 @@
 //! `memwide diff` and `memwide flamegraph` on made-up accesses of a program.
 
-use crate::program::{Made, Program, write};
+use crate::program::{Made, build, write};
 use crate::run::{check_width, json, text};
+use memwide_tests::programs::Program;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +47,7 @@ fn diff(before: &Path, after: &Path, args: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn what_changed_is_told_from_noise() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = Program::build(folder.path(), SOURCE) else {
+    let Some(program) = build(folder.path(), SOURCE) else {
         return;
     };
     let before = file(folder.path(), "a.data", &program, [400, 300, 300]);
@@ -88,7 +89,7 @@ fn wrong_usage_and_bad_files_end_as_they_should() {
 #[test]
 fn flame_graphs_sum_by_the_estimator_that_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = Program::build(folder.path(), SOURCE) else {
+    let Some(program) = build(folder.path(), SOURCE) else {
         return;
     };
     let file = file(folder.path(), "a.data", &program, [3, 2, 1]);

@@ -1,6 +1,6 @@
 //! `faults`, `allocs`, `offcpu`, `rss` on a program that does a known amount of each, recorded here by `memwide record`.
 
-use crate::program::Program;
+use crate::program::build;
 use crate::run::{check_width, json, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn recorded(args: &[&str]) -> Option<Recorded> {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::build(folder.path(), SOURCE)?;
+    let program = build(folder.path(), SOURCE)?;
     let file = folder.path().join("live.data");
     let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
         .args(["record", "-g", "-c", "1", "-o"])
