@@ -16,6 +16,8 @@
 //! (`sampling_only`). Many rows are tested at once; [`benjamini_hochberg`] bounds the expected share of false findings among
 //! those called changed.
 
+use std::ops::AddAssign;
+
 /// Half the width of a 95 % interval, in standard errors.
 const Z95: f64 = 1.959_963_985;
 
@@ -31,6 +33,14 @@ pub struct Sums {
     pub sum: f64,
     /// Σ w².
     pub squares: f64,
+}
+
+impl AddAssign for Sums {
+    fn add_assign(&mut self, other: Self) {
+        self.n += other.n;
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
 }
 
 impl Sums {

@@ -19,12 +19,14 @@
 
 mod chains;
 mod sample;
+mod shared;
 mod source;
 mod unwind;
 mod wanted;
 
 pub use chains::ChainIx;
 pub use sample::{Frame, InlinedFrame, LocalSample, Named};
+pub use shared::SharedTables;
 pub use unwind::{ChainBy, ChainEnd};
 pub use wanted::Wanted;
 
@@ -45,6 +47,7 @@ use memwide_perf_abi::{
     RawRecord, Record, SampleView, Words, branch_sample, kind, sample as field,
 };
 use source::{Chain, SourceLines};
+use std::ops::AddAssign;
 use std::sync::Arc;
 use unwind::{Copied, Unwinding};
 
@@ -96,6 +99,14 @@ pub struct Skipped {
     pub malformed: u64,
 }
 
+impl AddAssign for Skipped {
+    fn add_assign(&mut self, other: Self) {
+        self.unknown_event += other.unknown_event;
+        self.unknown_layout += other.unknown_layout;
+        self.malformed += other.malformed;
+    }
+}
+
 /// One file's records.
 #[derive(Debug)]
 pub struct LocalSession<S> {
@@ -123,6 +134,7 @@ struct SampleDecoder<S> {
     /// Lines of the frames, where wanted.
     frame_lines: Vec<Chain>,
     lines: SourceLines,
+    tables: SharedTables,
     wanted: Wanted,
 }
 
@@ -155,6 +167,7 @@ impl<S: ObjectSource> LocalSession<S> {
                 unwinding: Unwinding::new(features.arch().as_deref()),
                 frame_lines: Vec::new(),
                 lines: SourceLines::default(),
+                tables: SharedTables::default(),
                 wanted: Wanted::ALL,
             },
             events,
@@ -168,6 +181,30 @@ impl<S: ObjectSource> LocalSession<S> {
     pub fn wanting(mut self, wanted: Wanted) -> Self {
         self.decoder.wanted = wanted;
         self
+    }
+
+    /// Has its symbol tables in common with other sessions of the same file.
+    #[must_use]
+    pub fn sharing(mut self, tables: SharedTables) -> Self {
+        self.decoder.tables = tables;
+        self
+    }
+
+    /// Whether samples mean something only with the ones before: of counters that are read, the differences are shown.
+    pub fn needs_every_sample(&self) -> bool {
+        let mut events = self.events.events().iter();
+        events.any(|event| event.attr.samples(field::READ))
+    }
+
+    /// Takes the next record for what it says of tasks and mappings alone: another session has the samples.
+    pub fn follow(&mut self, record: &RawRecord<'_>) {
+        self.decoder.count_record();
+        if record.kind < kind::USER_TYPE_START
+            && record.kind != kind::SAMPLE
+            && let Ok(parsed) = Record::parse(*record)
+        {
+            self.decoder.apply(&parsed, record.misc);
+        }
     }
 
     /// Takes the next record in processing order, written by the event at `event`. `each` gets what perf would print for
@@ -390,9 +427,9 @@ impl<S: ObjectSource> SampleDecoder<S> {
         let attr = &event.attr;
         let copied = view.regs_user().zip(view.stack_user());
         if let Some((regs, stack)) = copied.filter(|(_, stack)| !stack.data.is_empty()) {
-            let (machine, source) = (&mut self.machine, &mut self.source);
+            let from = (&mut self.machine, &mut self.source, &self.tables);
             let end = self.unwinding.unwind(
-                (machine, source),
+                from,
                 (pid, self.sequence),
                 Copied { regs, stack },
                 crate::chain::FRAMES_MAX,
@@ -476,12 +513,17 @@ impl<S: ObjectSource> SampleDecoder<S> {
     }
 
     fn load(&mut self, object: ObjectIx) -> bool {
-        load(&mut self.machine, &mut self.source, object)
+        load(&mut self.machine, &mut self.source, &self.tables, object)
     }
 }
 
 /// Fetches the table of a mapped thing that nobody asked for yet; true if that changed anything.
-fn load<S: ObjectSource>(machine: &mut Machine, source: &mut S, object: ObjectIx) -> bool {
+fn load<S: ObjectSource>(
+    machine: &mut Machine,
+    source: &mut S,
+    tables: &SharedTables,
+    object: ObjectIx,
+) -> bool {
     if !matches!(machine.objects().state(object), TableState::Missing) {
         return false;
     }
@@ -496,10 +538,10 @@ fn load<S: ObjectSource>(machine: &mut Machine, source: &mut S, object: ObjectIx
         kernel: machine.kernel().map(|kernel| &kernel.identity),
     };
     let (mapping, kind) = (wanted.mapping, wanted.identity.kind);
-    let state = match source.load(&request) {
+    let state = tables.get(mapping, || match source.load(&request) {
         Ok(table) => TableState::Present(Arc::new(Loaded::new(table, mapping, kind))),
         Err(reason) => TableState::Unavailable(reason.into()),
-    };
+    });
     machine.set_table(mapping, state);
     true
 }

@@ -265,6 +265,16 @@ pub(crate) struct ScriptArgs {
     /// Samples at most
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) jobs: JobArgs,
+}
+
+/// How many threads read a file.
+#[derive(Debug, Args)]
+pub(crate) struct JobArgs {
+    /// Threads that decode samples [default: one a core, 8 at most]
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) jobs: Option<u16>,
 }
 
 /// What `script` prints beyond the usual.
@@ -312,6 +322,8 @@ pub(crate) struct ReportArgs {
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) symbols: SymbolArgs,
+    #[command(flatten)]
+    pub(crate) jobs: JobArgs,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

@@ -1,20 +1,24 @@
 //! A perf.data file opened for a command that needs no services. Every error names the file, the place and the remedy; all
 //! that was not shown is counted.
 
+mod shards;
+
+pub(crate) use shards::Shard;
+
 use crate::cli::SymbolArgs;
 use crate::failure::Failure;
 use memwide_decoder::Mode;
 use memwide_decoder::edge::{FileSource, Places};
 use memwide_decoder::local::{LocalSample, LocalSession, Skipped, Wanted};
 use memwide_perf_abi::file::{
-    Cut, CutPart, DeferredCounts, EventTable, Features, PARTS_MAX, SpeCounts, TracingData,
-    UserRecord, part_number,
+    Cut, CutPart, DeferredCounts, EventTable, Features, FileRecord, PARTS_MAX, SpeCounts,
+    TracingData, UserRecord, part_number,
 };
 use memwide_perf_abi::{FileError, PerfFile, RawRecord, Record, kind};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{AddAssign, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -187,17 +191,41 @@ impl Recording {
 
     /// The same; `other` gets each record with the index of its event first, whatever it is.
     pub(crate) fn each_with(
-        mut self,
+        self,
         mut other: impl FnMut(&RawRecord<'_>, Option<usize>),
         mut each: impl FnMut(&LocalSample<'_>) -> ControlFlow<()>,
         then: impl FnOnce(&mut LocalSession<FileSource>),
     ) -> Result<Leftovers, Failure> {
+        let mut session = self.session();
+        let mut left = self.read(|left, item| {
+            other(&item.record, item.event);
+            let mut flow = ControlFlow::Continue(());
+            session.push(&item.record, item.event, |sample| {
+                if flow.is_continue() && left.shown.takes(sample) {
+                    flow = each(sample);
+                }
+            });
+            flow
+        })?;
+        left.skipped = session.skipped();
+        then(&mut session);
+        Ok(left)
+    }
+
+    /// What decodes its samples.
+    fn session(&self) -> LocalSession<FileSource> {
+        let source = FileSource::new(self.places.clone());
+        let events = Arc::clone(self.file.events());
+        LocalSession::new(events, self.file.features(), source).wanting(self.wanted)
+    }
+
+    /// Gives every record in perf's order, until `each` says stop.
+    fn read(
+        mut self,
+        mut each: impl FnMut(&mut Leftovers, &FileRecord<'_>) -> ControlFlow<()>,
+    ) -> Result<Leftovers, Failure> {
         let unfinished = self.file.unfinished();
         let feature_cut = self.file.feature_cut();
-        let source = FileSource::new(self.places);
-        let events = Arc::clone(self.file.events());
-        let session = LocalSession::new(events, self.file.features(), source);
-        let mut session = session.wanting(self.wanted);
         let mut left = Leftovers::default();
         let path = self.path;
         let unreadable = |source| InputError::Unreadable {
@@ -208,7 +236,6 @@ impl Recording {
             .file
             .sorted()
             .map_err(|wrong| Failure::bad_input(unreadable(wrong)))?;
-        let mut count = 0;
         loop {
             let item = match records.next() {
                 Ok(Some(item)) => item,
@@ -216,28 +243,15 @@ impl Recording {
                 Err(source) => {
                     left.damage = Some(InputError::Damaged {
                         path: path.clone(),
-                        records: count,
+                        records: left.records,
                         source,
                     });
                     break;
                 }
             };
-            count += 1;
+            left.records += 1;
             left.note(&item.record);
-            other(&item.record, item.event);
-            let mut flow = ControlFlow::Continue(());
-            session.push(&item.record, item.event, |sample| {
-                if flow.is_break() {
-                } else if sample.mode == Mode::Guest {
-                    left.guests += 1;
-                } else {
-                    left.samples += 1;
-                    let unnamed = sample.data_src().is_some_and(|word| word.unnamed() != 0);
-                    left.unnamed += u64::from(unnamed);
-                    flow = each(sample);
-                }
-            });
-            if flow.is_break() {
+            if each(&mut left, &item).is_break() {
                 left.stopped = true;
                 break;
             }
@@ -248,12 +262,9 @@ impl Recording {
         left.spe = records.spe();
         left.deferred = records.deferred();
         left.unfinished = unfinished;
-        left.records = count;
-        left.skipped = session.skipped();
-        then(&mut session);
         left.path = path;
         match left.cut {
-            Some(cut) if count == 0 && left.foreign == 0 && !cut.records_whole() => {
+            Some(cut) if left.records == 0 && left.foreign == 0 && !cut.records_whole() => {
                 let path = left.path;
                 Err(Failure::bad_input(InputError::NothingWhole { path, cut }))
             }
@@ -329,18 +340,48 @@ fn other_than_file(kind: std::fs::FileType) -> Option<&'static str> {
     }
 }
 
-/// What of a file was not shown, and why.
-#[derive(Debug, Default)]
-pub(crate) struct Leftovers {
-    path: PathBuf,
+/// Counts of samples.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Shown {
     /// Samples given.
     pub(crate) samples: u64,
     /// Samples of guests: perf shows none.
     pub(crate) guests: u64,
+    /// Samples given whose `data_src` has bits without a name.
+    unnamed: u64,
+}
+
+impl Shown {
+    /// Counts a sample; whether it is to be given.
+    #[inline]
+    fn takes(&mut self, sample: &LocalSample<'_>) -> bool {
+        if sample.mode == Mode::Guest {
+            self.guests += 1;
+            return false;
+        }
+        self.samples += 1;
+        let unnamed = sample.data_src().is_some_and(|word| word.unnamed() != 0);
+        self.unnamed += u64::from(unnamed);
+        true
+    }
+}
+
+impl AddAssign for Shown {
+    fn add_assign(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.guests += other.guests;
+        self.unnamed += other.unnamed;
+    }
+}
+
+/// What of a file was not shown, and why.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    path: PathBuf,
+    /// Samples given, and those that are not.
+    pub(crate) shown: Shown,
     /// Passed over by the decoder.
     pub(crate) skipped: Skipped,
-    /// Samples whose `data_src` has bits without a name.
-    unnamed: u64,
     /// Records the recorder lost.
     pub(crate) lost: u64,
     /// Samples the hardware or the kernel dropped.
@@ -417,11 +458,11 @@ impl Leftovers {
             ),
             (malformed, "records shorter than their fields: not shown"),
             (
-                self.guests,
+                self.shown.guests,
                 "samples of guests: not shown, as perf shows none",
             ),
             (
-                self.unnamed,
+                self.shown.unnamed,
                 "samples have bits in data_src that this version has no name for: shown as they are",
             ),
             (

@@ -22,8 +22,11 @@ const NOT_AVAILABLE: DataSrc = DataSrc(0x508_0021);
 /// Bytes of a cache line, as bits to shift.
 const LINE_SHIFT: u32 = 6;
 
+/// Bits that the number of a file takes in what tells lines apart.
+pub(super) const FILE_BITS: u32 = 24;
+
 /// Place of a symbol that is an address only; no file has this number.
-const NO_FILE: u64 = u64::MAX;
+pub(super) const NO_FILE: u64 = u64::MAX;
 
 /// Kernel addresses have this bit set on every 64-bit machine.
 const KERNEL_BIT: u64 = 1 << 63;
@@ -188,14 +191,14 @@ pub(super) struct Frame {
 #[derive(Debug)]
 pub(super) struct Reader {
     nodes: Nodes,
-    texts: Names,
-    symbols: Names,
+    pub(super) texts: Names,
+    pub(super) symbols: Names,
     /// Numbers of the symbols of places seen before.
     places: SymbolNumbers,
     /// Numbers of the names of objects.
     dsos: FxHashMap<ObjectIx, u64>,
-    data: Names,
-    lines: Names,
+    pub(super) data: Names,
+    pub(super) lines: Names,
     /// Numbers of the source lines and files of places seen before.
     source: FxHashMap<(ObjectIx, u64, Key), u64>,
 }
@@ -378,7 +381,8 @@ impl Reader {
             _ => false,
         };
         let process = if of_process { number(sample.pid()) } else { 0 };
-        let owner = (u64::from(level(sample)) << 56) ^ (process << 24) ^ self.texts.text(data.dso);
+        let owner =
+            (u64::from(level(sample)) << 56) ^ (process << FILE_BITS) ^ self.texts.text(data.dso);
         self.lines.first([line, owner, event(sample)], mode, || {
             line_text(&data, line)
         })

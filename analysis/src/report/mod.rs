@@ -1,5 +1,6 @@
 //! Samples of a file summed up by keys, as `perf report` and `perf mem report` do.
 
+mod absorb;
 mod calls;
 mod filter;
 mod hierarchy;

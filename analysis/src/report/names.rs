@@ -1,11 +1,12 @@
 //! Texts of keys, each with a number; looking one up allocates nothing.
 
+use super::keys::FILE_BITS;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 use std::hash::{Hash as _, Hasher as _};
 
 /// Most different texts; what comes beyond shares the last number. Hostile files must not fill memory.
-const NAMES_MAX: usize = 1 << 24;
+const NAMES_MAX: usize = 1 << FILE_BITS;
 
 #[derive(Debug)]
 struct Entry {
@@ -13,6 +14,8 @@ struct Entry {
     place: Place,
     level: char,
     text: Box<str>,
+    /// The chunk of the file where it was met first.
+    chunk: u64,
 }
 
 /// What else tells texts apart.
@@ -23,6 +26,8 @@ pub(super) type Place = [u64; 3];
 pub(super) struct Names {
     entries: Vec<Entry>,
     numbers: HashTable<u32>,
+    /// The chunk of the file that new texts are of.
+    pub(super) chunk: u64,
 }
 
 impl Names {
@@ -36,6 +41,7 @@ impl Names {
             place: [0; 3],
             level: ' ',
             text: text.into(),
+            chunk: 0,
         })
     }
 
@@ -50,6 +56,7 @@ impl Names {
             place,
             level,
             text: text.into(),
+            chunk: 0,
         })
     }
 
@@ -68,7 +75,36 @@ impl Names {
             place,
             level,
             text: text(),
+            chunk: 0,
         })
+    }
+
+    /// The number here of a text that others know.
+    pub(super) fn take_text(&mut self, number: u64, other: &Self) -> u64 {
+        self.text(other.get(number).0)
+    }
+
+    /// The number here of what others know: a text at a place, or a place alone (`first`). What is kept of the first is of the one
+    /// met in the earlier chunk.
+    pub(super) fn take(&mut self, number: u64, other: &Self, place: Place, alone: bool) -> u64 {
+        let at = usize::try_from(number).ok();
+        let Some(entry) = at.and_then(|at| other.entries.get(at)) else {
+            return number; // it means nothing there either
+        };
+        self.chunk = entry.chunk;
+        let here = if alone {
+            self.first(place, entry.level, || entry.text.clone())
+        } else {
+            self.placed(&entry.text, place, entry.level)
+        };
+        let known = usize::try_from(here).ok();
+        if let Some(known) = known.and_then(|at| self.entries.get_mut(at))
+            && entry.chunk < known.chunk
+        {
+            (known.level, known.chunk) = (entry.level, entry.chunk);
+            known.text.clone_from(&entry.text);
+        }
+        here
     }
 
     fn number(
@@ -86,7 +122,12 @@ impl Names {
             return NAMES_MAX as u64 - 1;
         }
         let number = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        self.entries.push(Entry { hash, ..new() });
+        let chunk = self.chunk;
+        self.entries.push(Entry {
+            hash,
+            chunk,
+            ..new()
+        });
         let entries = &self.entries;
         let hash_of = |number: &u32| entries.get(*number as usize).map_or(0, |entry| entry.hash);
         self.numbers.insert_unique(hash, number, hash_of);

@@ -66,8 +66,26 @@ impl Paths {
         }
     }
 
-    /// Counts a sample of a row.
-    pub(super) fn add(&mut self, row: u32, chain: u32, value: f64) {
+    /// Keeps frames of a chain that others met, innermost first; its number here.
+    pub(super) fn append(&mut self, frames: Vec<Frame>) -> u32 {
+        let (start, len) = (self.frames.len(), frames.len());
+        if start + len > FRAMES_MAX {
+            return NO_CHAIN;
+        }
+        let (Ok(chain), Ok(start), Ok(len)) = (
+            u32::try_from(self.chains.len()),
+            u32::try_from(start),
+            u32::try_from(len),
+        ) else {
+            return NO_CHAIN;
+        };
+        self.frames.extend(frames);
+        self.chains.push((start, len));
+        chain
+    }
+
+    /// Counts samples of a row and their sum of the estimator.
+    pub(super) fn add(&mut self, row: u32, chain: u32, samples: u64, value: f64) {
         let chain = if self.frames_of(chain).is_empty() {
             NO_CHAIN
         } else {
@@ -98,7 +116,7 @@ impl Paths {
             at
         };
         if let Some(share) = self.shares.get_mut(at as usize) {
-            share.samples += 1;
+            share.samples += samples;
             share.value += value;
         }
     }

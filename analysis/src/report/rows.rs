@@ -45,6 +45,8 @@ struct Row {
 struct Rest {
     /// `data_src` of the first sample.
     first: DataSrc,
+    /// Tells which row is met earlier in the file: the chunk of its first sample, the number in it.
+    met: (u64, u32),
     ins_lat: u64,
     retire_lat: u64,
 }
@@ -87,6 +89,8 @@ pub struct Rows {
     paths: Option<Paths>,
     /// By row, once counted.
     children: Vec<Children>,
+    /// The chunk of the file that samples are of.
+    chunk: u64,
 }
 
 /// Samples whose rows are looked up together: the memory they lie in then comes in one wait, not one after the other.
@@ -133,6 +137,7 @@ impl Rows {
             keys,
             paths: None,
             children: Vec::new(),
+            chunk: 0,
         }
     }
 
@@ -221,7 +226,7 @@ impl Rows {
             };
             self.add_to(row as usize, sample);
             if let Some(paths) = &mut self.paths {
-                paths.add(row, sample.chain, sample.value);
+                paths.add(row, sample.chain, 1, sample.value);
             }
         }
         (self.waiting, self.numbers) = (waiting, numbers);
@@ -274,12 +279,59 @@ impl Rows {
         });
         self.rest.push(Rest {
             first: sample.first,
+            met: (self.chunk, at),
             ins_lat: 0,
             retire_lat: 0,
         });
         self.more.extend_from_slice(numbers);
         self.index.insert(sample.hash, at);
         at
+    }
+
+    pub(super) fn set_chunk(&mut self, chunk: u64) {
+        self.chunk = chunk;
+        self.reader.set_chunk(chunk);
+    }
+
+    pub(super) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    pub(super) fn reader_mut(&mut self) -> &mut Reader {
+        &mut self.reader
+    }
+
+    /// `data_src` of a row's first sample.
+    pub(super) fn first(&self, at: usize) -> DataSrc {
+        self.rest
+            .get(at)
+            .map_or_else(DataSrc::default, |rest| rest.first)
+    }
+
+    pub(super) fn add_totals(&mut self, other: &Self) {
+        for (total, more) in self.totals.iter_mut().zip(&other.totals) {
+            total.measures.add(&more.measures);
+            total.sums += more.sums;
+        }
+    }
+
+    /// Adds the sums of a row of others to one here; the first sample is the one of the earlier chunk.
+    pub(super) fn add_row(&mut self, at: usize, other: &Self, from: usize) {
+        let more = other.all.get(from).zip(other.rest.get(from));
+        let here = self.all.get_mut(at).zip(self.rest.get_mut(at));
+        let (Some((row, rest)), Some((more, more_rest))) = (here, more) else {
+            return;
+        };
+        if row.samples == 0 || more_rest.met < rest.met {
+            (rest.first, rest.met) = (more_rest.first, more_rest.met);
+        }
+        rest.ins_lat += more_rest.ins_lat;
+        rest.retire_lat += more_rest.retire_lat;
+        row.samples += more.samples;
+        row.weight = row.weight.saturating_add(more.weight);
+        row.weightless += more.weightless;
+        row.period = row.period.saturating_add(more.period);
+        row.squares += more.squares;
     }
 
     /// The keys.
@@ -324,9 +376,11 @@ impl Rows {
             let part = children.unwrap_or(own).unwrap_or(0.0);
             order.push((row.event, part, at));
         }
+        let met = |at: usize| self.rest.get(at).map(|rest| rest.met);
         order.sort_unstable_by(|one, other| {
             let by_share = other.1.total_cmp(&one.1);
-            one.0.cmp(&other.0).then(by_share).then(one.2.cmp(&other.2))
+            let by_share = one.0.cmp(&other.0).then(by_share);
+            by_share.then_with(|| met(one.2).cmp(&met(other.2)))
         });
         let mut ready: Vec<Ready<'_>> = order
             .iter()

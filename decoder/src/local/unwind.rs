@@ -1,7 +1,7 @@
 //! Callers from a copy of the user stack: `PERF_SAMPLE_REGS_USER` and `PERF_SAMPLE_STACK_USER`, by what programs say of their
 //! frames (`.eh_frame`, `.debug_frame`).
 
-use super::{ObjectRequest, ObjectSource};
+use super::{ObjectRequest, ObjectSource, SharedTables};
 use crate::machine::Machine;
 use crate::symbols::{ObjectIx, What};
 use framehop::aarch64::{UnwindRegsAarch64, UnwinderAarch64};
@@ -172,7 +172,7 @@ impl Unwinding {
     /// call, as perf gives them.
     pub(super) fn unwind<S: ObjectSource>(
         &mut self,
-        (machine, source): (&mut Machine, &mut S),
+        (machine, source, tables): (&mut Machine, &mut S, &SharedTables),
         (pid, now): (u32, u64),
         copied: Copied<'_>,
         most: usize,
@@ -184,7 +184,7 @@ impl Unwinding {
         let (sections, bytes) = (&mut self.sections, &mut self.bytes);
         let reg = |number| copied.regs.get(number);
         let mut find = |machine: &mut Machine, object| {
-            super::load(machine, source, object);
+            super::load(machine, source, tables, object);
             let mapping = machine.objects().get(object)?.mapping;
             let known = sections.entry(mapping).or_insert_with(|| {
                 let found = load(machine, source, object).ok()?;

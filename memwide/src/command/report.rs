@@ -6,10 +6,10 @@ use crate::cli::{Format, ReportArgs};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::print_json;
-use crate::recording::Recording;
+use crate::recording::{Recording, Shard};
 use crate::report::{Calls, hierarchy, question, table};
 use memwide_analysis::report::{Estimator, Filter, Key, Rows};
-use memwide_decoder::local::Wanted;
+use memwide_decoder::local::{LocalSample, Wanted};
 use std::io;
 use std::ops::ControlFlow;
 
@@ -42,17 +42,25 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
     }
     let recording = Recording::open(&args.input, &args.symbols)?.wanting(wanted);
     check_weights(by, recording.events())?;
-    let mut rows = Rows::new(keys, by, recording.events(), recording.features());
-    if calls.are_wanted() {
-        rows = rows.with_paths();
-    }
-    let left = recording.each(|sample| {
-        rows.meet(sample);
-        if filter.takes(sample) {
-            rows.add(sample);
+    let rows = || {
+        let keys = keys.clone();
+        let rows = Rows::new(keys, by, recording.events(), recording.features());
+        if calls.are_wanted() {
+            rows.with_paths()
+        } else {
+            rows
         }
-        ControlFlow::Continue(())
-    })?;
+    };
+    let empty = rows();
+    let summing = |_| Summing {
+        rows: rows(),
+        filter: &filter,
+    };
+    let workers = 0..recording.workers(args.jobs.jobs);
+    let shards = workers.map(summing).collect();
+    let (left, parts) = recording.each_sharded(shards, |()| ControlFlow::Continue(()))?;
+    let parts = parts.into_iter().map(|part| part.rows);
+    let mut rows = parts.reduce(Rows::with).unwrap_or(empty);
     rows.settle();
     if calls.children {
         rows.count_children();
@@ -75,6 +83,28 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
         left.say(); // the others carry it with them
     }
     left.into_result()
+}
+
+/// What a worker sums up.
+struct Summing<'f> {
+    rows: Rows,
+    filter: &'f Filter,
+}
+
+impl Shard for Summing<'_> {
+    type Out = ();
+
+    fn begin(&mut self, chunk: u64) {
+        self.rows.begin(chunk);
+    }
+
+    fn take(&mut self, sample: &LocalSample<'_>) -> ControlFlow<()> {
+        self.rows.meet(sample);
+        if self.filter.takes(sample) {
+            self.rows.add(sample);
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 fn of_server(

@@ -2,39 +2,50 @@
 
 use crate::cli::{ScriptArgs, ScriptField, ScriptFormat};
 use crate::failure::Failure;
-use crate::recording::Recording;
+use crate::recording::{Leftovers, Recording, Shard};
 use crate::script::{Json, Line, Text};
 use memwide_decoder::local::{LocalSample, Wanted};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-/// Bytes of lines written at once.
-const CHUNK: usize = 64 << 10;
-
 pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
     let recording = Recording::open(&args.input, &args.symbols)?;
-    let mut lines = Lines::new(io::stdout().lock(), args.limit);
-    let (events, tracing) = (
-        recording.events(),
-        recording.tracing_data().map(AsRef::as_ref),
-    );
     let with = |field| args.fields.contains(&field);
     let wanted = |is: bool, what| if is { what } else { Wanted::NOTHING };
     let lines_wanted = wanted(with(ScriptField::Srcline), Wanted::LINES);
     let inlines_wanted = wanted(with(ScriptField::Inline), Wanted::INLINES);
-    let left = match args.format {
-        ScriptFormat::Text => {
-            let mut text = Text::new(events, tracing).with_lines(with(ScriptField::Srcline));
-            let recording = recording.wanting(Wanted::COMM | Wanted::CODE | lines_wanted);
-            recording.each(|sample| lines.push(sample, |line, sample| text.write(line, sample)))?
-        }
-        ScriptFormat::Ndjson => {
-            let mut json = Json::new(events, tracing);
-            let recording = recording.wanting(Wanted::ALL | lines_wanted | inlines_wanted);
-            recording.each(|sample| lines.push(sample, |line, sample| json.write(line, sample)))?
+    let recording = recording.wanting(match args.format {
+        ScriptFormat::Text => Wanted::COMM | Wanted::CODE | lines_wanted,
+        ScriptFormat::Ndjson => Wanted::ALL | lines_wanted | inlines_wanted,
+    });
+    // A few lines are not worth the start of threads.
+    let workers = match args.limit {
+        Some(_) => 1,
+        None => recording.workers(args.jobs.jobs),
+    };
+    let mut out = Out {
+        out: io::stdout(),
+        failed: None,
+    };
+    let left = {
+        let (events, tracing) = (recording.events(), recording.tracing_data());
+        let (events, tracing) = (events.clone(), tracing.cloned());
+        let tracing = tracing.as_deref();
+        match args.format {
+            ScriptFormat::Text => {
+                let text = || Text::new(&events, tracing).with_lines(with(ScriptField::Srcline));
+                out.write_all(recording, workers, args.limit, || {
+                    let mut text = text();
+                    move |line: &mut Line, sample: &LocalSample<'_>| text.write(line, sample)
+                })?
+            }
+            ScriptFormat::Ndjson => out.write_all(recording, workers, args.limit, || {
+                let mut json = Json::new(&events, tracing);
+                move |line: &mut Line, sample: &LocalSample<'_>| json.write(line, sample)
+            })?,
         }
     };
-    match lines.finish() {
+    match out.finish() {
         // Whoever reads has seen enough: `memwide script | head`.
         Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
         finished => finished?,
@@ -44,53 +55,68 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
 }
 
 /// Lines on their way out.
-struct Lines<W> {
+struct Out<W> {
     out: W,
-    line: Line,
-    left: u64,
     failed: Option<io::Error>,
 }
 
-impl<W: Write> Lines<W> {
-    fn new(out: W, limit: Option<u64>) -> Self {
-        Self {
-            out,
+impl<W: Write + Send> Out<W> {
+    /// Writes the line of each sample, or of the first so many.
+    fn write_all<F: FnMut(&mut Line, &LocalSample<'_>) + Send>(
+        &mut self,
+        recording: Recording,
+        workers: usize,
+        limit: Option<u64>,
+        write: impl Fn() -> F,
+    ) -> Result<Leftovers, Failure> {
+        let lines = || Lines {
             line: Line::default(),
             left: limit.unwrap_or(u64::MAX),
-            failed: None,
-        }
+            write: write(),
+        };
+        let shards = (0..workers).map(|_| lines()).collect();
+        let (left, _) = recording.each_sharded(shards, |lines: &mut Line| {
+            let written = self.out.write_all(lines.bytes());
+            lines.clear();
+            match written {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(wrong) => {
+                    self.failed = Some(wrong);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        Ok(left)
     }
 
-    fn push(
-        &mut self,
-        sample: &LocalSample<'_>,
-        write: impl FnOnce(&mut Line, &LocalSample<'_>),
-    ) -> ControlFlow<()> {
+    fn finish(mut self) -> io::Result<()> {
+        match self.failed {
+            Some(wrong) => Err(wrong),
+            None => self.out.flush(),
+        }
+    }
+}
+
+/// Lines of one worker.
+struct Lines<F> {
+    line: Line,
+    left: u64,
+    write: F,
+}
+
+impl<F: FnMut(&mut Line, &LocalSample<'_>) + Send> Shard for Lines<F> {
+    type Out = Line;
+
+    fn take(&mut self, sample: &LocalSample<'_>) -> ControlFlow<()> {
         if self.left == 0 {
             return ControlFlow::Break(());
         }
         self.left -= 1;
-        write(&mut self.line, sample);
-        if self.line.bytes().len() >= CHUNK
-            && let Err(wrong) = self.flush()
-        {
-            self.failed = Some(wrong);
-            return ControlFlow::Break(());
-        }
+        (self.write)(&mut self.line, sample);
         ControlFlow::Continue(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.write_all(self.line.bytes())?;
-        self.line.clear();
-        Ok(())
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        if let Some(wrong) = self.failed {
-            return Err(wrong);
-        }
-        self.flush()?;
-        self.out.flush()
+    fn end(&mut self, out: &mut Line) {
+        std::mem::swap(&mut self.line, out);
     }
 }

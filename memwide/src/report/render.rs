@@ -136,8 +136,8 @@ pub(super) fn ci(out: &mut Map<String, Value>, share: Option<(f64, Option<[f64; 
 /// What of a file is not in the answer.
 pub(crate) fn completeness(left: &Leftovers) -> Value {
     json!({
-        "samples": left.samples,
-        "guest_samples": left.guests,
+        "samples": left.shown.samples,
+        "guest_samples": left.shown.guests,
         "unknown_event": left.skipped.unknown_event,
         "unknown_layout": left.skipped.unknown_layout,
         "malformed": left.skipped.malformed,
@@ -264,7 +264,7 @@ pub(super) fn about(rows: &Rows, event: usize, total: &Measures) -> String {
 
 /// Why there is nothing to show.
 pub(super) fn nothing(left: &Leftovers) -> String {
-    match left.samples {
+    match left.shown.samples {
         0 => "the file has no samples".to_owned(),
         samples => format!(
             "none of the file's {} samples fits the filter",

@@ -12,3 +12,4 @@ mod kernel;
 mod report;
 mod run;
 mod script;
+mod threads;
