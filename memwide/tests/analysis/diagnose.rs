@@ -1,9 +1,10 @@
 //! `memwide diagnose` on made-up precise accesses of a real program: each profile has one thing wrong.
 
-use crate::program::{Made, Program, write};
+use crate::program::{Made, build, write};
 use crate::run::{json, text};
 use memwide_model::DataSrc;
 use memwide_model::data_src::{lvl, op, snoop, tlb};
+use memwide_tests::programs::Program;
 use serde_json::Value;
 
 const SOURCE: &str = "
@@ -36,7 +37,7 @@ const WALK: DataSrc = DataSrc(0)
 
 fn diagnose(name: &str, make: impl Fn(&Program) -> Vec<Made>) -> Option<(Value, String)> {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::build(folder.path(), SOURCE)?;
+    let program = build(folder.path(), SOURCE)?;
     let file = folder.path().join(format!("{name}.data"));
     write(&file, &program, &make(&program));
     Some((
