@@ -39,6 +39,60 @@ pub const SKIP: [&str; 18] = [
     "syscall_trace_enter",
 ];
 
+/// Functions of programs that get memory for whoever asked: of the C library, of C++ and Rust, of jemalloc and
+/// mimalloc. Whole names, or beginnings that end in `*`.
+pub const ALLOCATORS: [&str; 49] = [
+    "mmap",
+    "mmap64",
+    "__mmap",
+    "__mmap64",
+    "__GI___mmap*",
+    "mremap",
+    "__mremap",
+    "brk",
+    "__brk",
+    "sbrk",
+    "__sbrk",
+    "__GI___sbrk",
+    "__default_morecore",
+    "__glibc_morecore",
+    "sysmalloc*",
+    "new_heap",
+    "alloc_new_heap",
+    "arena_get2*",
+    "tcache_init*",
+    "malloc",
+    "calloc",
+    "realloc",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "malloc_consolidate",
+    "_int_malloc",
+    "_int_realloc",
+    "_int_memalign",
+    "_mid_memalign*",
+    "__libc_malloc*",
+    "__libc_calloc*",
+    "__libc_realloc*",
+    "__libc_memalign*",
+    "__GI___libc_malloc*",
+    "__posix_memalign",
+    "mremap_chunk",
+    "operator new*",
+    "__rust_*",
+    "__rdl_*",
+    "__rustc::__r*",
+    "alloc::alloc::*",
+    "alloc::raw_vec::*",
+    "<alloc::alloc::Global as*",
+    "std::allocator<*",
+    "_rjem_*",
+    "je_*",
+    "mi_*",
+];
+
 /// What must be known of samples.
 pub fn wanted() -> Wanted {
     Wanted::COMM | Wanted::CODE | Wanted::FRAMES
@@ -107,11 +161,14 @@ impl Sums {
         self.bytes.saturating_sub(self.freed_bytes)
     }
 
-    /// What it does, in a word.
-    pub fn pattern(&self) -> &'static str {
+    /// What allocations of a kind do, in a word.
+    pub fn pattern(&self, kind: Kind) -> &'static str {
+        // A few large ones that come and go must not hide many small ones that stay. A break is one thing that moves.
+        let nearly = |part: u64, whole: u64| part.saturating_mul(10) >= whole.saturating_mul(9);
+        let go = kind == Kind::Break || nearly(self.freed_n, self.n);
         if self.bytes == 0 {
             "–"
-        } else if self.freed_bytes.saturating_mul(10) >= self.bytes.saturating_mul(9) {
+        } else if nearly(self.freed_bytes, self.bytes) && go {
             "churn"
         } else if self.freed_bytes.saturating_mul(2) <= self.bytes {
             "growth"

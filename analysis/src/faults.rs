@@ -101,6 +101,7 @@ impl<'a> Fault<'a> {
     pub fn of(sample: &LocalSample<'a>, callers: usize, buffer: &'a mut String) -> Option<Self> {
         let wanted = site::Wanted {
             skip: &ENTRY,
+            over: &[],
             callers,
         };
         Some(Self {

@@ -16,7 +16,7 @@ const CALLED_BY: &str = " ← ";
 /// Where a sample comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site<'a> {
-    /// The innermost function of the program; [`UNKNOWN`] where no frame of it is known.
+    /// The innermost function of the program that is not passed over; [`UNKNOWN`] where no frame of it is known.
     pub function: &'a str,
     /// Its object, without folders.
     pub dso: &'a str,
@@ -31,8 +31,24 @@ pub struct Site<'a> {
 pub struct Wanted<'s> {
     /// Kernel functions whose name begins with one of these say nothing.
     pub skip: &'s [&'s str],
+    /// Functions of the program that only do what others asked for, and are passed over while there are callers: whole names,
+    /// or beginnings that end in `*`.
+    pub over: &'s [&'s str],
     /// Most callers told apart.
     pub callers: usize,
+}
+
+impl Wanted<'_> {
+    fn passes(&self, symbol: Option<&str>) -> bool {
+        let Some(symbol) = symbol else { return false };
+        // As `malloc@GLIBC_2.2.5` of some symbol tables.
+        let plain = symbol.split('@').next().unwrap_or(symbol);
+        let is_it = |over: &&str| match over.strip_suffix('*') {
+            Some(start) => plain.starts_with(start),
+            None => plain == *over,
+        };
+        self.over.iter().any(is_it)
+    }
 }
 
 impl<'a> Site<'a> {
@@ -66,6 +82,11 @@ impl<'a> Site<'a> {
             } else if is_own {
                 is_own = false;
                 user.get_or_insert(frame.named);
+            } else if user
+                .as_ref()
+                .is_some_and(|named| wanted.passes(named.symbol))
+            {
+                user = Some(frame.named);
             } else if left == 0 {
                 break;
             } else if let Some(caller) = frame.named.symbol {

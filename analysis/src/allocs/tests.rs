@@ -27,16 +27,27 @@ fn leaks_grow_and_churn_goes() {
     allocs.free(Kind::Slab, Some(0xbeef), 0, false);
     let leak = sums(&allocs, "leak");
     assert_eq!(
-        (leak.n, leak.live_bytes(), leak.pattern()),
+        (leak.n, leak.live_bytes(), leak.pattern(Kind::Slab)),
         (10, 640, "growth")
     );
     let churn = sums(&allocs, "churn");
     assert_eq!(
-        (churn.n, churn.live_bytes(), churn.pattern()),
+        (churn.n, churn.live_bytes(), churn.pattern(Kind::Pages)),
         (10, 0, "churn")
     );
     assert_eq!(allocs.unmatched(Kind::Slab), (1, 0));
     assert_eq!(allocs.rows()[0].site.function, "leak", "growth comes first");
+}
+
+#[test]
+fn large_blocks_that_go_do_not_hide_small_ones_that_stay() {
+    let mut allocs = Allocs::default();
+    for at in 0..20_u64 {
+        allocs.alloc(Kind::Slab, Some(at), 100, &by("mixed"));
+        allocs.alloc(Kind::Slab, Some(1000 + at), 100_000, &by("mixed"));
+        allocs.free(Kind::Slab, Some(1000 + at), 100_000, true);
+    }
+    assert_eq!(sums(&allocs, "mixed").pattern(Kind::Slab), "both");
 }
 
 #[test]

@@ -474,7 +474,7 @@ fn allocations(allocs: &Allocs, seconds: f64) -> Vec<Finding> {
             value: kept as f64 / seconds,
             ci95: None,
         };
-        if sums.pattern() == "growth"
+        if sums.pattern(row.kind) == "growth"
             && let Some(is_sure) = decide(growth, limits::GROWTH, sums.n, limits::GROWTH_MIN)
             && (is_sure || sums.n > 1)
         {
@@ -499,7 +499,7 @@ fn allocations(allocs: &Allocs, seconds: f64) -> Vec<Finding> {
             });
         }
         let churn = rate(sums.freed_n, 1.0, seconds);
-        if sums.pattern() == "churn"
+        if sums.pattern(row.kind) == "churn"
             && let Some(churn) = churn
             && let Some(is_sure) = decide(churn, limits::CHURN, sums.freed_n, limits::CHURN_MIN)
         {

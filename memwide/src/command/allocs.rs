@@ -5,7 +5,7 @@ use crate::cli::AllocsArgs;
 use crate::failure::Failure;
 use crate::output::{Listing, grouped};
 use crate::recording::Leftovers;
-use memwide_analysis::allocs::{Allocs, By, Kind, SKIP, wanted};
+use memwide_analysis::allocs::{ALLOCATORS, Allocs, By, Kind, SKIP, wanted};
 use memwide_analysis::site::{Site, Wanted};
 use memwide_analysis::tracepoints::{Tracepoints, is_whole};
 use memwide_decoder::local::LocalSample;
@@ -44,6 +44,7 @@ pub(super) fn read(file: OnFile, callers: usize) -> Result<(Read, Leftovers), Fa
             };
             let sites = Wanted {
                 skip: &SKIP,
+                over: &ALLOCATORS,
                 callers,
             };
             let site = Site::of(sample, sites, &mut buffer);
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
             row.sums.n.into(),
             only(row.sums.freed_n.into()),
             row.kind.name().into(),
-            only(row.sums.pattern().into()),
+            only(row.sums.pattern(row.kind).into()),
             row.comm.into(),
             row.site.function.into(),
             row.site.callers.into(),

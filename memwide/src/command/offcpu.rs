@@ -89,12 +89,17 @@ pub(super) fn read(file: OnFile, callers: usize) -> Result<(Read, Leftovers), Fa
         if by_tracepoint {
             let sites = Wanted {
                 skip: &SKIP,
+                over: &[],
                 callers,
             };
             let site = Site::of(sample, sites, &mut buffer);
             state.tracepoint(&tracepoints, sample, site, counts);
         } else {
-            let sites = Wanted { skip: &[], callers };
+            let sites = Wanted {
+                skip: &[],
+                over: &[],
+                callers,
+            };
             state.note(sample, Site::of(sample, sites, &mut buffer), counts);
         }
     })?;

@@ -23,6 +23,7 @@ pub(crate) fn run(args: &RssArgs) -> Result<(), Failure> {
     let mut buffer = String::new();
     let sites = Wanted {
         skip: &SKIP,
+        over: &[],
         callers,
     };
     let left = file.each(|sample| {

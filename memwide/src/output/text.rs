@@ -8,7 +8,7 @@ use std::io::{self, Write};
 const WIDTH_WITHOUT_TERMINAL: usize = 200;
 
 /// A name is never cut below this many characters.
-const NAME_MIN: usize = 12;
+const NAME_MIN: usize = 8;
 
 const GAP: &str = "  ";
 

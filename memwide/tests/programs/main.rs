@@ -9,5 +9,6 @@
 )]
 
 mod builds;
+mod live;
 mod made;
 mod run;

@@ -7,4 +7,4 @@ mod truth;
 
 pub use build::{Builder, C, CPP, GO, Language, RUST};
 pub use profile::{Access, Mapping, Profile, Program};
-pub use truth::{Place, Told, sources};
+pub use truth::{Place, Told, acts, sources};

@@ -36,10 +36,16 @@ impl Program {
     /// Where a function or variable is mapped.
     #[track_caller]
     pub fn address(&self, name: &str) -> u64 {
+        BASE + self.linked(name)
+    }
+
+    /// Where a function or variable is linked to be.
+    #[track_caller]
+    pub fn linked(&self, name: &str) -> u64 {
         let functions = self.table.functions().iter();
         let mut all = functions.chain(self.table.objects().iter());
         let found = all.find(|symbol| symbol.name == name);
-        BASE + found.unwrap_or_else(|| panic!("no symbol {name}")).start
+        found.unwrap_or_else(|| panic!("no symbol {name}")).start
     }
 
     /// A process that runs it.

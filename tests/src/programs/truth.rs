@@ -15,6 +15,11 @@ pub fn sources() -> [(&'static str, &'static str); 5] {
     ]
 }
 
+/// A program in C that does something of known size a run, as its argument says.
+pub fn acts() -> &'static str {
+    include_str!("source/acts.c")
+}
+
 /// One place of a program where memory is accessed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
