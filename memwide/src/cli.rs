@@ -167,7 +167,7 @@ pub(crate) struct FilterArgs {
     /// End [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) until: Option<String>,
-    /// `KEY=VALUE`, repeatable: build_id, comm, function, event, op, level, locality, snoop, context; of a server also host, namespace, pod, container, service, tier; of a file also pid, tid, cpu, dso
+    /// `KEY=VALUE`, repeatable: build_id, comm, function, event, op, level, locality, snoop, context; of a server also host, namespace, pod, container, service, tier; of a file also pid, tid, cpu, dso, outcome, region, mem, tlb, locked, blocked, symbol_daddr, dso_daddr; values as tables print them
     #[arg(long = "filter", short = 'F', value_name = "KEY=VALUE")]
     pub(crate) filters: Vec<String>,
     /// Rows at most

@@ -1,8 +1,8 @@
 //! Which samples of a file count: `KEY=VALUE`, the values of one key are alternatives, all keys must fit.
 
-use super::keys::short_name;
+use super::keys::{data_src, short_name};
 use memwide_decoder::local::{LocalSample, Wanted};
-use memwide_model::{BuildId, Context, Level, Locality, Op, Snoop};
+use memwide_model::{BuildId, Context, Level, Locality, Op, Outcome, Region, Snoop, perf_text};
 
 macro_rules! fields {
     ($($variant:ident = $name:literal, $allowed:expr;)+) => {
@@ -42,8 +42,23 @@ fields! {
     Op = "op", names!(Op);
     Level = "level", names!(Level);
     Locality = "locality", names!(Locality);
-    Snoop = "snoop", names!(Snoop);
+    Snoop = "snoop", Some(snoops());
     Context = "context", names!(Context);
+    Outcome = "outcome", names!(Outcome);
+    Region = "region", names!(Region);
+    Mem = "mem", None;
+    Tlb = "tlb", None;
+    Locked = "locked", None;
+    Blocked = "blocked", None;
+    SymbolDaddr = "symbol_daddr", None;
+    DsoDaddr = "dso_daddr", None;
+}
+
+/// Ours, and perf's words, which `report --sort snoop` shows.
+fn snoops() -> Vec<&'static str> {
+    let ours = Snoop::ALL.iter().map(|value| value.name());
+    let theirs = ["N/A", "None", "Miss", "Hit", "HitM", "Fwd", "Peer"];
+    ours.chain(theirs).collect()
 }
 
 /// A filter that a file cannot be asked for.
@@ -114,9 +129,20 @@ impl Filter {
         let of = |field: Field| match field {
             Field::Comm => Wanted::COMM,
             Field::Function | Field::Dso | Field::BuildId => Wanted::CODE,
-            Field::Op | Field::Level | Field::Locality | Field::Snoop => Wanted::DERIVED,
+            Field::Op | Field::Level | Field::Locality | Field::Snoop | Field::Outcome => {
+                Wanted::DERIVED
+            }
+            Field::Region => Wanted::DATA | Wanted::DERIVED,
+            Field::SymbolDaddr | Field::DsoDaddr => Wanted::DATA,
             Field::Context => Wanted::CODE | Wanted::FRAMES | Wanted::DERIVED,
-            Field::Event | Field::Pid | Field::Tid | Field::Cpu => Wanted::NOTHING,
+            Field::Event
+            | Field::Pid
+            | Field::Tid
+            | Field::Cpu
+            | Field::Mem
+            | Field::Tlb
+            | Field::Locked
+            | Field::Blocked => Wanted::NOTHING,
         };
         let fields = self.fields.iter().map(|(field, _)| of(*field));
         fields.fold(Wanted::NOTHING, |all, one| all | one)
@@ -165,8 +191,12 @@ fn values(field: Field, value: &str) -> Result<Vec<String>, FilterError> {
     Ok(values)
 }
 
+/// Whether a value, as tables print it, is that of a sample.
 fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
-    let number = |found: Option<u32>| value.parse().ok() == found && found.is_some();
+    let number = |found: Option<u32>| match found.filter(|found| *found != u32::MAX) {
+        Some(found) => value.parse() == Ok(found),
+        None => is_nothing(value),
+    };
     let derived = &sample.derived;
     match field {
         Field::Event => sample.event.name == value,
@@ -174,10 +204,23 @@ fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
         Field::Pid => number(sample.pid()),
         Field::Tid => number(sample.tid()),
         Field::Cpu => number(sample.cpu()),
-        Field::Function => sample.code().symbol == Some(value),
-        Field::Dso => {
-            let dso = sample.code().dso;
-            dso == value || short_name(dso) == value
+        Field::Function => {
+            let code = sample.code();
+            match code.symbol {
+                Some(symbol) => symbol == value,
+                None => is_address(value, code.shown_address) || value == "[unknown]",
+            }
+        }
+        Field::Dso => is_file(value, sample.code().dso),
+        Field::DsoDaddr => is_file(value, sample.data().dso),
+        Field::SymbolDaddr => {
+            let data = sample.data();
+            match data.symbol {
+                Some(symbol) => {
+                    symbol == value || format!("{symbol}+{:#x}", data.symbol_offset) == value
+                }
+                None => is_address(value, sample.addr().unwrap_or(0)),
+            }
         }
         Field::BuildId => {
             let wanted = BuildId::from_hex(value);
@@ -185,10 +228,34 @@ fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
         }
         Field::Op => derived.class.op.name() == value,
         Field::Level => derived.class.level.name() == value,
+        Field::Outcome => derived.class.outcome.name() == value,
         Field::Locality => derived.locality.name() == value,
-        Field::Snoop => derived.class.snoop.name() == value,
+        Field::Snoop => {
+            derived.class.snoop.name() == value || perf_text::snoop(data_src(sample)) == value
+        }
         Field::Context => derived.context.name() == value,
+        Field::Region => derived.region.name() == value,
+        Field::Mem => perf_text::level(data_src(sample)) == value,
+        Field::Tlb => perf_text::tlb(data_src(sample)) == value,
+        Field::Locked => perf_text::locked(data_src(sample)) == value,
+        Field::Blocked => perf_text::blocked(data_src(sample)).trim() == value,
     }
+}
+
+/// What tables show where nothing is known.
+fn is_nothing(value: &str) -> bool {
+    matches!(value, "N/A" | "–" | "unknown")
+}
+
+/// An address without a symbol, with or without leading zeros.
+fn is_address(value: &str, address: u64) -> bool {
+    let digits = value.strip_prefix("0x").unwrap_or(value);
+    let is_whole = value.len() != digits.len() || digits.len() == 16;
+    is_whole && u64::from_str_radix(digits, 16) == Ok(address)
+}
+
+fn is_file(value: &str, dso: &str) -> bool {
+    dso == value || short_name(dso) == value
 }
 
 #[cfg(test)]
@@ -220,6 +287,20 @@ mod tests {
             takes(&[]) && takes(&["comm=worker"]) && takes(&["comm=x", "comm=worker", "tid=7"])
         );
         assert!(!takes(&["comm=x"]) && !takes(&["comm=worker", "function=main"]));
+    }
+
+    #[test]
+    fn addresses_are_found_as_tables_print_them() {
+        for (value, fits) in [
+            ("0x000000000004f1a0", true),
+            ("0x4f1a0", true),
+            ("000000000004f1a0", true),
+            ("4f1a0", false),
+            ("0x4f1a1", false),
+            ("main", false),
+        ] {
+            assert_eq!(is_address(value, 0x4_f1a0), fits, "{value}");
+        }
     }
 
     #[test]

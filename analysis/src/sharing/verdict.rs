@@ -19,6 +19,8 @@ use rustc_hash::FxHashMap;
 pub enum Kind {
     /// By one thread, or nobody writes.
     NotShared,
+    /// No sample says whether it loads or stores.
+    CannotTell,
     /// Contended by writers at other offsets.
     FalseSharing,
     /// Contended by writers at the same offset.
@@ -42,6 +44,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::NotShared => "not shared",
+            Self::CannotTell => "cannot tell",
             Self::FalseSharing => "false sharing",
             Self::TrueSharing => "true sharing",
             Self::Mixed => "false and true sharing",
@@ -55,7 +58,7 @@ impl Kind {
 
     /// Whether somebody else's writes are in it.
     pub fn is_sharing(self) -> bool {
-        self != Self::NotShared
+        !matches!(self, Self::NotShared | Self::CannotTell)
     }
 
     /// Whether padding or moving fields apart would help.
@@ -156,9 +159,19 @@ pub(super) fn judge(sites: &[&Site], names: &Names) -> Verdict {
     verdict.threads = threads.len();
     verdict.writers = writers.len();
     verdict.offsets = offsets.len();
-    verdict.kind = verdict.kind(&patterns);
+    verdict.kind = if sites.iter().any(|site| is_access(site)) {
+        verdict.kind(&patterns)
+    } else {
+        Kind::CannotTell
+    };
     verdict.witnesses(sites, names);
     verdict
+}
+
+/// Whether it is known to load or to store.
+fn is_access(site: &Site) -> bool {
+    use super::Counter::{Load, Store};
+    site.writes > 0 || site.counts.get(Load) > 0 || site.counts.get(Store) > 0
 }
 
 /// Patterns without contended loads.

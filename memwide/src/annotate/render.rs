@@ -16,7 +16,7 @@ const AROUND: usize = 3;
 /// Functions of up to so many instructions are shown whole.
 const WHOLE: usize = 40;
 
-/// From this width on instructions have a column for their line.
+/// From this width on instructions have a column for file and line behind them; else the line's number stands before them.
 const WIDE: usize = 110;
 
 /// How it is shown.
@@ -230,7 +230,11 @@ fn line_table(function: &Annotated, measures: &Measures) -> Table {
 fn instruction_table(answer: &Answer<'_>, function: &Annotated, measures: &Measures) -> Table {
     let wide = answer.options.width >= WIDE;
     let mut columns = columns(measures);
-    columns.extend([Column::new("address", ""), Column::new("instruction", "")]);
+    columns.push(Column::new("address", ""));
+    if !wide {
+        columns.push(Column::new("line", ""));
+    }
+    columns.push(Column::new("instruction", ""));
     if wide {
         columns.push(Column::new("line", ""));
     }
@@ -240,18 +244,27 @@ fn instruction_table(answer: &Answer<'_>, function: &Annotated, measures: &Measu
     } else {
         AROUND
     };
-    let mut before = None;
+    let (mut before, mut before_line) = (None, None);
     let mut shown = Vec::new();
     for at in function.listing.near_samples(around) {
         let Some(row) = rows.get(at) else { continue };
         if at > before.map_or(0, |before| before + 1) {
             let mut gap = vec![Value::String(String::new()); columns.len()];
             gap[2 + measures.len()] = "…".into();
+            before_line = None;
             shown.push(gap);
         }
         before = Some(at);
         let mut cells = cells(&row.counts, &function.counts, measures);
         cells.push(format!("{:x}", row.instruction.address).into());
+        if !wide {
+            // Where the line changes; files are in the table above.
+            let line = row.line.as_ref();
+            let is_new = line.map(|line| line.line) != before_line;
+            before_line = line.map(|line| line.line);
+            let number = line.filter(|_| is_new).map(|line| line.line.to_string());
+            cells.push(number.unwrap_or_default().into());
+        }
         cells.push(row.instruction.text.clone().into());
         if wide {
             cells.push(line_text(row.line.as_ref()).into());

@@ -166,6 +166,23 @@ pub(super) fn letter(mode: Mode) -> char {
     }
 }
 
+/// One row a counter of the summary.
+pub(super) fn csv_of_stats(answer: &Answer<'_>, found: &Shared<'_>) -> Table {
+    let mut rows = Vec::new();
+    for (part, document) in [("all", summary(answer)), ("shared", shared(found))] {
+        for (name, value) in document.as_object().into_iter().flatten() {
+            rows.push(vec![part.into(), name.as_str().into(), value.clone()]);
+        }
+    }
+    Table {
+        columns: ["part", "counter", "value"]
+            .map(|name| Column::new(name, ""))
+            .to_vec(),
+        rows,
+        ..Table::default()
+    }
+}
+
 /// One row a site, with its line.
 pub(super) fn csv(answer: &Answer<'_>, lines: &[(usize, &LineRow<'_>)]) -> Table {
     let of_line = [

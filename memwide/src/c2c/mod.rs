@@ -101,7 +101,11 @@ pub(crate) fn document(answer: &Answer<'_>, left: &Leftovers) -> Document {
         sections,
         notes,
         json,
-        csv: json::csv(answer, &lines),
+        csv: if answer.stats_only {
+            json::csv_of_stats(answer, &shared)
+        } else {
+            json::csv(answer, &lines)
+        },
     }
 }
 

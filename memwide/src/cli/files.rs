@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Which samples count, and where their symbols are.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SampleArgs {
-    /// `KEY=VALUE`, repeatable: event, comm, pid, tid, cpu, function, dso, build_id, op, level, locality, snoop, context
+    /// `KEY=VALUE`, repeatable: event, comm, pid, tid, cpu, function, dso, build_id, op, level, outcome, locality, region, snoop, context, mem, tlb, locked, blocked, symbol_daddr, dso_daddr; values as tables print them
     #[arg(long = "filter", short = 'F', value_name = "KEY=VALUE")]
     pub(crate) filters: Vec<String>,
     #[command(flatten)]

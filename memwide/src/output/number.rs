@@ -28,6 +28,10 @@ pub(crate) fn write_with_unit(out: &mut String, number: &serde_json::Number, uni
     } else if let Some(whole) = number.as_u64() {
         write_grouped(out, whole);
         Ok(())
+    } else if let Some(negative) = number.as_i64() {
+        out.push('-');
+        write_grouped(out, negative.unsigned_abs());
+        Ok(())
     } else {
         match number.as_f64() {
             // Sums of whole numbers come as floats; above 2^53 they are not whole any more.
@@ -38,6 +42,18 @@ pub(crate) fn write_with_unit(out: &mut String, number: &serde_json::Number, uni
             )]
             Some(real) if real.fract() == 0.0 && (0.0..9.0e15).contains(&real) => {
                 write_grouped(out, real as u64);
+                Ok(())
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "rounded, and below 2^53"
+            )]
+            Some(real) if (1_000.0..9.0e15).contains(&real.abs()) => {
+                if real < 0.0 {
+                    out.push('-');
+                }
+                write_grouped(out, real.abs().round() as u64);
                 Ok(())
             }
             Some(real) if real.abs() >= 1_000.0 => write!(out, "{real:.0}"),
