@@ -4,7 +4,7 @@
 //! event's name first, so that no sum crosses it.
 
 use memwide_decoder::Mode;
-use memwide_decoder::local::{LocalSample, Named, Wanted};
+use memwide_decoder::local::{LocalSample, Wanted};
 use memwide_decoder::{NameIx, Names};
 use rustc_hash::FxHashMap;
 
@@ -53,9 +53,9 @@ impl Frame {
         }
     }
 
-    fn code(named: &Named<'_>, kernel: bool) -> Self {
-        let short = named.dso.rsplit('/').next().unwrap_or(named.dso);
-        let (name, is_known) = match named.symbol {
+    fn code(symbol: Option<&str>, dso: &str, kernel: bool) -> Self {
+        let short = dso.rsplit('/').next().unwrap_or(dso);
+        let (name, is_known) = match symbol {
             Some(symbol) => (symbol.to_owned(), true),
             None if short.starts_with('[') => (short.to_owned(), false),
             None => (format!("[{short}]"), false),
@@ -69,16 +69,31 @@ impl Frame {
     }
 }
 
-/// The frames of a sample, outermost first: the task's name, its callchain, its own place where it has no chain.
+/// How a function is shown where it was inlined, as in perf.
+pub fn inlined_name(function: &str) -> String {
+    format!("{function} (inlined)")
+}
+
+/// The frames of a sample, outermost first, inlined functions among them where they were asked for: the task's name, its callchain, its own place where it has no chain.
 pub fn frames(sample: &LocalSample<'_>, into: &mut Vec<Frame>) {
     into.clear();
-    let chain = sample.callchain().map(|frame| {
+    let chain = sample.inlined_callchain().map(|frame| {
         let kernel = frame.ip & KERNEL_BIT != 0;
-        Frame::code(&frame.named, kernel)
+        match frame.symbol {
+            Some(symbol) if frame.inlined => {
+                Frame::code(Some(&inlined_name(symbol)), frame.dso, kernel)
+            }
+            symbol => Frame::code(symbol, frame.dso, kernel),
+        }
     });
     into.extend(chain.take(DEPTH_MAX));
     if into.is_empty() {
-        into.push(Frame::code(&sample.code(), sample.mode == Mode::Kernel));
+        let own = sample.code();
+        into.push(Frame::code(
+            own.symbol,
+            own.dso,
+            sample.mode == Mode::Kernel,
+        ));
     }
     into.push(Frame::label(sample.comm));
     into.reverse();
@@ -337,13 +352,6 @@ mod tests {
 
     #[test]
     fn code_without_a_symbol_is_named_after_its_object() {
-        let named = |symbol, dso| Named {
-            symbol,
-            symbol_offset: 0,
-            dso,
-            build_id: None,
-            shown_address: 0,
-        };
         for (symbol, dso, kernel, name, origin) in [
             (Some("main"), "/bin/a", false, "main", Origin::User),
             (
@@ -362,7 +370,7 @@ mod tests {
                 Origin::Kernel,
             ),
         ] {
-            let frame = Frame::code(&named(symbol, dso), kernel);
+            let frame = Frame::code(symbol, dso, kernel);
             assert_eq!((frame.name.as_str(), frame.origin), (name, origin));
         }
     }

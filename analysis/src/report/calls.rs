@@ -163,7 +163,11 @@ impl<'a> Trees<'a> {
             }
             let mut frames = self.paths.frames_of(share.chain).to_vec();
             match self.order {
-                Order::Callee if leaf_is_row => {
+                // … but stands between what was inlined into it and its callers.
+                Order::Callee
+                    if leaf_is_row
+                        && !frames.first().is_some_and(|f| self.paths.is_inlined(*f)) =>
+                {
                     frames.remove(0);
                 }
                 Order::Callee => {}

@@ -8,6 +8,7 @@ use super::names::{Names, Place};
 use super::nodes::{Nodes, UNKNOWN};
 use super::symbol_numbers::SymbolNumbers;
 use crate::source::{line_or_place, name_of};
+use crate::stacks::inlined_name;
 use memwide_decoder::local::{LocalSample, Named, Wanted};
 use memwide_decoder::{Mode, ObjectIx, Place as CodePlace};
 use memwide_model::{Context, DataSrc, Level, Locality, Op, Outcome, Region, perf_text};
@@ -331,6 +332,17 @@ impl Reader {
             dso
         };
         Frame { symbol, dso }
+    }
+
+    /// Numbers of a function that was inlined into that of a frame.
+    pub(super) fn inlined(&mut self, function: Option<&str>, into: Frame) -> Frame {
+        let name = inlined_name(function.unwrap_or("[unknown]"));
+        // The same function is the same wherever it was inlined.
+        let symbol = self.symbols.placed(&name, [0, into.dso, 1], '.');
+        Frame {
+            symbol,
+            dso: into.dso,
+        }
     }
 
     fn symbol_at(&mut self, sample: &LocalSample<'_>, place: &CodePlace, level: char) -> u64 {

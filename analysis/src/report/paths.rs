@@ -3,6 +3,7 @@
 use super::index::Index;
 use super::keys::{Frame, Reader};
 use memwide_decoder::local::LocalSample;
+use rustc_hash::FxHashSet;
 use std::hash::{Hash as _, Hasher as _};
 
 /// Most frames kept of all chains together; chains beyond count as not kept. 512 MiB.
@@ -32,6 +33,8 @@ pub(super) struct Paths {
     chains: Vec<(u32, u32)>,
     index: Index,
     shares: Vec<Share>,
+    /// Symbols of inlined functions.
+    inlined: FxHashSet<u64>,
 }
 
 impl Paths {
@@ -45,19 +48,23 @@ impl Paths {
             .chains
             .get(chain.index())
             .is_some_and(|(_, len)| *len > 0);
-        if is_kept || self.frames.len() + frames.len() > FRAMES_MAX {
+        let inlined = (0..frames.len()).map(|at| sample.inlined_at(at).len());
+        let count = frames.len() + inlined.sum::<usize>();
+        if is_kept || self.frames.len() + count > FRAMES_MAX {
             return;
         }
-        let (Ok(start), Ok(len)) = (
-            u32::try_from(self.frames.len()),
-            u32::try_from(frames.len()),
-        ) else {
+        let (Ok(start), Ok(len)) = (u32::try_from(self.frames.len()), u32::try_from(count)) else {
             return;
         };
-        let numbers = frames
-            .iter()
-            .map(|(ip, place)| reader.frame(sample, *ip, place));
-        self.frames.extend(numbers);
+        for (at, (ip, place)) in frames.iter().enumerate() {
+            let own = reader.frame(sample, *ip, place);
+            for line in sample.inlined_at(at) {
+                let inlined = reader.inlined(line.function.as_deref(), own);
+                self.inlined.insert(inlined.symbol);
+                self.frames.push(inlined);
+            }
+            self.frames.push(own);
+        }
         if self.chains.len() <= chain.index() {
             self.chains.resize(chain.index() + 1, (0, 0));
         }
@@ -119,6 +126,11 @@ impl Paths {
             share.samples += samples;
             share.value += value;
         }
+    }
+
+    /// Whether a frame is of a function that was inlined into the next one.
+    pub(super) fn is_inlined(&self, frame: Frame) -> bool {
+        self.inlined.contains(&frame.symbol)
     }
 
     /// What came by which chain.

@@ -200,11 +200,7 @@ impl<'a> LocalSample<'a> {
     /// [`Wanted::INLINES`](super::Wanted::INLINES) it is [`LocalSample::callchain`].
     pub fn inlined_callchain(&self) -> impl Iterator<Item = InlinedFrame<'_>> {
         self.callchain().enumerate().flat_map(|(at, frame)| {
-            let lines = self.frame_lines.get(at).map_or(&[][..], |lines| lines);
-            let (own, inlined) = match lines.split_last() {
-                Some((own, inlined)) => (Some(own), inlined),
-                None => (None, lines),
-            };
+            let (own, inlined) = self.lines_at(at);
             let (ip, dso) = (frame.ip, frame.named.dso);
             let inlined = inlined.iter().map(move |line| InlinedFrame {
                 ip,
@@ -222,6 +218,21 @@ impl<'a> LocalSample<'a> {
             };
             inlined.chain(std::iter::once(own))
         })
+    }
+
+    /// The functions inlined at a frame of the callchain, innermost first; none without
+    /// [`Wanted::INLINES`](super::Wanted::INLINES).
+    pub fn inlined_at(&self, at: usize) -> &[SourceFrame] {
+        self.lines_at(at).1
+    }
+
+    /// The line of a frame's own function, and the functions inlined there.
+    fn lines_at(&self, at: usize) -> (Option<&SourceFrame>, &[SourceFrame]) {
+        let lines = self.frame_lines.get(at).map_or(&[][..], |lines| lines);
+        match lines.split_last() {
+            Some((own, inlined)) => (Some(own), inlined),
+            None => (None, lines),
+        }
     }
 
     fn named(&self, place: &Place) -> Named<'a> {

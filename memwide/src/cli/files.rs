@@ -61,6 +61,9 @@ pub(crate) struct CallArgs {
     /// Also what each function and all it called add up to; rows for functions that only call
     #[arg(long, conflicts_with = "server")]
     pub(crate) children: bool,
+    /// Leave functions out of the tree that were inlined
+    #[arg(long, requires = "call_graph")]
+    pub(crate) no_inline: bool,
     /// Branches of the tree below this percentage of the event's sum are cut, and counted
     #[arg(
         long,
@@ -127,6 +130,10 @@ pub(crate) struct C2cArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT_FILES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches of a command line, each by itself"
+)]
 pub(crate) struct FlamegraphArgs {
     /// perf.data file
     #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
@@ -136,6 +143,9 @@ pub(crate) struct FlamegraphArgs {
     /// What widths are: samples, weight, perf_weight (weight, 0 counted as 1), period
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
+    /// Leave functions out that were inlined
+    #[arg(long)]
+    pub(crate) no_inline: bool,
     /// The root at the top
     #[arg(long)]
     pub(crate) inverted: bool,

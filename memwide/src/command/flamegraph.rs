@@ -9,6 +9,7 @@ use crate::report::completeness;
 use anyhow::Context as _;
 use memwide_analysis::report::Estimator;
 use memwide_analysis::stacks::{Frame, Stacks, frames, wanted};
+use memwide_decoder::local::Wanted;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -16,7 +17,12 @@ use std::io::{self, BufWriter, Write};
 pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
     let by = args.by.as_deref().map(estimator).transpose()?;
     let by = by.unwrap_or(Estimator::Samples);
-    let file = OnFile::open(&args.input, &args.samples, wanted())?;
+    let wanted = if args.no_inline {
+        wanted()
+    } else {
+        wanted() | Wanted::INLINES
+    };
+    let file = OnFile::open(&args.input, &args.samples, wanted)?;
     let events = file.recording().events().clone();
     check_weights(Some(by), &events)?;
     let mut counts = vec![0_u64; events.events().len()];

@@ -39,6 +39,9 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
     let mut wanted = wanted.fold(filter.wanted(), |all, one| all | one);
     if calls.are_wanted() {
         wanted = wanted | Wanted::FRAMES | Wanted::CHAINS;
+        if calls.with_inlined() {
+            wanted = wanted | Wanted::INLINES;
+        }
     }
     let recording = Recording::open(&args.input, &args.symbols)?.wanting(wanted);
     check_weights(by, recording.events())?;

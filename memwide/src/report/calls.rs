@@ -17,6 +17,8 @@ pub(crate) struct Calls {
     pub(crate) children: bool,
     /// Share of the event's sum below which branches are cut.
     least: f64,
+    /// Functions that were inlined have nodes of their own.
+    inlined: bool,
 }
 
 impl Calls {
@@ -46,12 +48,18 @@ impl Calls {
             }),
             children: calls.children,
             least: calls.percent_limit / 100.0,
+            inlined: !calls.no_inline,
         })
     }
 
     /// Whether callchains must be kept.
     pub(crate) fn are_wanted(self) -> bool {
         self.tree.is_some() || self.children
+    }
+
+    /// Whether functions that were inlined are looked for: in trees only.
+    pub(crate) fn with_inlined(self) -> bool {
+        self.inlined && self.tree.is_some()
     }
 
     /// The trees asked for.

@@ -10,6 +10,7 @@
 mod c2c;
 mod diagnose;
 mod diff;
+mod inlined;
 mod live;
 mod program;
 mod run;

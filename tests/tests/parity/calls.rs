@@ -57,6 +57,7 @@ fn our_paths(file: &Path, order: &str) -> Paths {
         "symbol",
         "-g",
         order,
+        "--no-inline",
         "--percent-limit",
         "0",
         "--format",

@@ -46,7 +46,10 @@ fn frame(line: &str) -> String {
 
 #[track_caller]
 fn check(file: &Path, symbols: &[&str]) {
-    let ours = memwide(&[&["flamegraph", "--folded"], symbols].concat(), file);
+    let ours = memwide(
+        &[&["flamegraph", "--folded", "--no-inline"], symbols].concat(),
+        file,
+    );
     let mut ours: Vec<String> = ours.lines().map(str::to_owned).collect();
     let mut theirs = collapsed(file, symbols);
     ours.sort_unstable();
