@@ -4,9 +4,11 @@
 //! itself does but not its interval, or too little was seen, the answer is that one *cannot tell*. Severity is the lower end as a
 //! multiple of the threshold. Thresholds stand in [`limits`]; they are rules of thumb, and say where looking closer pays.
 
+mod accesses;
 mod judge;
 pub mod limits;
 mod memory;
+mod software;
 
 use crate::counting::Estimate;
 use memwide_model::Tier;

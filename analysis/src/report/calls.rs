@@ -166,7 +166,9 @@ impl<'a> Trees<'a> {
                 // … but stands between what was inlined into it and its callers.
                 Order::Callee
                     if leaf_is_row
-                        && !frames.first().is_some_and(|f| self.paths.is_inlined(*f)) =>
+                        && !frames
+                            .first()
+                            .is_some_and(|f| self.rows.reader().is_inlined(*f)) =>
                 {
                     frames.remove(0);
                 }

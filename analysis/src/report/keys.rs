@@ -29,6 +29,9 @@ pub(super) const FILE_BITS: u32 = 24;
 /// Place of a symbol that is an address only; no file has this number.
 pub(super) const NO_FILE: u64 = u64::MAX;
 
+/// Last word of the places of functions that were inlined; others have 0.
+const INLINED: u64 = 1;
+
 /// Kernel addresses have this bit set on every 64-bit machine.
 const KERNEL_BIT: u64 = 1 << 63;
 
@@ -338,11 +341,17 @@ impl Reader {
     pub(super) fn inlined(&mut self, function: Option<&str>, into: Frame) -> Frame {
         let name = inlined_name(function.unwrap_or("[unknown]"));
         // The same function is the same wherever it was inlined.
-        let symbol = self.symbols.placed(&name, [0, into.dso, 1], '.');
+        let symbol = self.symbols.placed(&name, [0, into.dso, INLINED], '.');
         Frame {
             symbol,
             dso: into.dso,
         }
+    }
+
+    /// Whether a frame is of a function that was inlined into the next one.
+    pub(super) fn is_inlined(&self, frame: Frame) -> bool {
+        let (_, [.., last], _) = self.symbols.get(frame.symbol);
+        last == INLINED
     }
 
     fn symbol_at(&mut self, sample: &LocalSample<'_>, place: &CodePlace, level: char) -> u64 {

@@ -3,7 +3,6 @@
 use super::index::Index;
 use super::keys::{Frame, Reader};
 use memwide_decoder::local::LocalSample;
-use rustc_hash::FxHashSet;
 use std::hash::{Hash as _, Hasher as _};
 
 /// Most frames kept of all chains together; chains beyond count as not kept. 512 MiB.
@@ -33,8 +32,6 @@ pub(super) struct Paths {
     chains: Vec<(u32, u32)>,
     index: Index,
     shares: Vec<Share>,
-    /// Symbols of inlined functions.
-    inlined: FxHashSet<u64>,
 }
 
 impl Paths {
@@ -60,7 +57,6 @@ impl Paths {
             let own = reader.frame(sample, *ip, place);
             for line in sample.inlined_at(at) {
                 let inlined = reader.inlined(line.function.as_deref(), own);
-                self.inlined.insert(inlined.symbol);
                 self.frames.push(inlined);
             }
             self.frames.push(own);
@@ -126,11 +122,6 @@ impl Paths {
             share.samples += samples;
             share.value += value;
         }
-    }
-
-    /// Whether a frame is of a function that was inlined into the next one.
-    pub(super) fn is_inlined(&self, frame: Frame) -> bool {
-        self.inlined.contains(&frame.symbol)
     }
 
     /// What came by which chain.

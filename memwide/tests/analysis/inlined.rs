@@ -1,6 +1,6 @@
 //! Functions that were inlined stand in trees of calls and flame graphs, marked as perf marks them.
 
-use crate::program::Program;
+use crate::program::build;
 use crate::run::{json, text};
 use std::process::Command;
 
@@ -20,7 +20,7 @@ int main(void) { work(); return 0; }
 #[test]
 fn inlined_functions_stand_between_callers_and_callees_unless_they_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = Program::build(folder.path(), SOURCE) else {
+    let Some(program) = build(folder.path(), SOURCE) else {
         return;
     };
     let file = folder.path().join("inlined.data");
@@ -70,4 +70,5 @@ fn inlined_functions_stand_between_callers_and_callees_unless_they_are_left_out(
     let work = caller.iter().position(|name| name == "work").unwrap();
     assert_eq!(caller[work + 1..], ["both (inlined)", "touch (inlined)"]);
     assert_eq!(names(&["--no-inline"], "callers")[0], "main");
+    assert_eq!(names(&["-j", "3"], "callers"), callee);
 }

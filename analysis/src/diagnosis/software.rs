@@ -1,0 +1,257 @@
+//! What every machine tells: page faults, allocations, time off the CPU, pressure.
+
+use super::judge::{PLACES, per_cent};
+use super::{Finding, Topic, decide, limits};
+use crate::allocs::Allocs;
+use crate::counting::{Estimate, rate};
+use crate::faults::{Faults, Kind as FaultKind};
+use crate::offcpu::{OffCpu, Reason};
+use memwide_model::Tier;
+
+pub(super) fn page_faults(faults: &Faults, seconds: f64) -> Vec<Finding> {
+    let rows = faults.rows();
+    let mut found = Vec::new();
+    let totals = faults.totals();
+    let has_minor = totals.iter().any(|(kind, ..)| *kind == FaultKind::Minor);
+    for (kind, samples, all) in totals {
+        let (topic, threshold, least, what) = match kind {
+            FaultKind::Major => (
+                Topic::MajorFaults,
+                limits::MAJOR_FAULTS,
+                limits::MAJOR_FAULTS_MIN,
+                "major page faults, each waiting for a device,",
+            ),
+            FaultKind::Minor => (
+                Topic::PageFaults,
+                limits::FAULTS,
+                limits::FAULTS_MIN,
+                "page faults",
+            ),
+            FaultKind::All if !has_minor => (
+                Topic::PageFaults,
+                limits::FAULTS,
+                limits::FAULTS_MIN,
+                "page faults",
+            ),
+            FaultKind::All | FaultKind::Exception => continue,
+        };
+        let scale = all as f64 / samples.max(1) as f64;
+        let Some(estimate) = rate(samples, scale, seconds) else {
+            continue;
+        };
+        let Some(is_sure) = decide(estimate, threshold, all, least) else {
+            continue;
+        };
+        let of: Vec<_> = rows.iter().filter(|row| row.kind == kind).collect();
+        let evidence = of.iter().take(PLACES).map(|row| {
+            let callers = match row.site.callers {
+                "" => String::new(),
+                callers => format!(" ← {callers}"),
+            };
+            format!(
+                "{} ({} faults) in {}{callers}, memory: {}",
+                per_cent(row.share),
+                row.faults,
+                row.site.function,
+                row.region.name()
+            )
+        });
+        let mut evidence: Vec<String> = evidence.collect();
+        if kind != FaultKind::Major {
+            evidence
+                .push("memory that is kept and used again, or huge pages, fault less".to_owned());
+        }
+        found.push(Finding {
+            topic,
+            says: format!("{:.0} {what} a second, {all} in all", estimate.value),
+            estimate,
+            unit: "faults/s",
+            n: samples,
+            threshold,
+            tier: Tier::Software,
+            is_sure,
+            evidence,
+            deeper: "faults".to_owned(),
+        });
+    }
+    found
+}
+
+pub(super) fn allocations(allocs: &Allocs, seconds: f64) -> Vec<Finding> {
+    if seconds <= 0.0 {
+        return Vec::new();
+    }
+    let rows = allocs.rows();
+    let mut found = Vec::new();
+    let place = |function: &str, callers: &str| match callers {
+        "" => function.to_owned(),
+        callers => format!("{function} ← {callers}"),
+    };
+    for row in &rows {
+        let sums = row.sums;
+        let by = place(row.site.function, row.site.callers);
+        let who = row.site.function;
+        let kept = sums.live_bytes();
+        let growth = Estimate {
+            value: kept as f64 / seconds,
+            ci95: None,
+        };
+        if sums.pattern(row.kind) == "growth"
+            && let Some(is_sure) = decide(growth, limits::GROWTH, sums.n, limits::GROWTH_MIN)
+            && (is_sure || sums.n > 1)
+        {
+            found.push(Finding {
+                topic: Topic::Growth,
+                says: format!(
+                    "{} keeps {:.1} MiB of the {:.1} MiB it allocates ({} times, {} freed)",
+                    who,
+                    mib(kept),
+                    mib(sums.bytes),
+                    sums.n,
+                    sums.freed_n
+                ),
+                estimate: growth,
+                unit: "bytes/s",
+                n: sums.n,
+                threshold: limits::GROWTH,
+                tier: Tier::Software,
+                is_sure,
+                evidence: vec![format!("{} in {} of {by}", row.kind.name(), row.comm)],
+                deeper: "allocs".to_owned(),
+            });
+        }
+        let churn = rate(sums.freed_n, 1.0, seconds);
+        if sums.pattern(row.kind) == "churn"
+            && let Some(churn) = churn
+            && let Some(is_sure) = decide(churn, limits::CHURN, sums.freed_n, limits::CHURN_MIN)
+        {
+            found.push(Finding {
+                topic: Topic::Churn,
+                says: format!(
+                    "{} maps and gives back {:.1} MiB in {} pieces: each is zeroed and faulted in anew",
+                    who, mib(sums.freed_bytes), sums.freed_n
+                ),
+                estimate: churn,
+                unit: "allocations/s",
+                n: sums.freed_n,
+                threshold: limits::CHURN,
+                tier: Tier::Software,
+                is_sure,
+                evidence: vec![format!("{} in {} of {by}", row.kind.name(), row.comm)],
+                deeper: "allocs".to_owned(),
+            });
+        }
+    }
+    found.sort_by(|one, other| other.severity().total_cmp(&one.severity()));
+    found.truncate(2 * PLACES);
+    found
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
+}
+
+/// Sums of spells, in nanoseconds.
+#[derive(Debug, Default)]
+struct Waited {
+    ns: u64,
+    n: u64,
+    places: Vec<(u64, String)>,
+}
+
+impl Waited {
+    fn add(&mut self, ns: u64, n: u64, place: String) {
+        self.ns = self.ns.saturating_add(ns);
+        self.n += n;
+        self.places.push((ns, place));
+    }
+}
+
+pub(super) fn waits(off: &OffCpu, seconds: f64) -> Vec<Finding> {
+    if seconds <= 0.0 {
+        return Vec::new();
+    }
+    let (mut blocked, mut locks, mut cpu) =
+        (Waited::default(), Waited::default(), Waited::default());
+    for row in off.rows() {
+        let kernel = row.site.kernel.unwrap_or_default();
+        let place = format!("{} in {} ({kernel})", row.comm, row.site.function);
+        let sums = row.sums;
+        if sums.waiting_ns > 0 {
+            cpu.add(sums.waiting_ns, sums.n, place.clone());
+        }
+        let mean_s = sums.total_ns as f64 / 1e9 / sums.n.max(1) as f64;
+        if row.reason == Reason::Uninterruptible {
+            blocked.add(sums.total_ns, sums.n, place);
+        } else if kernel.contains("futex") && mean_s <= limits::LOCK_SPELL_MAX {
+            locks.add(sums.total_ns, sums.n, place);
+        }
+    }
+    let rows = [
+        (
+            Topic::Blocked,
+            blocked,
+            limits::BLOCKED,
+            "wait for devices or the kernel's own locks",
+        ),
+        (
+            Topic::Locks,
+            locks,
+            limits::LOCKS,
+            "wait for locks, in short spells",
+        ),
+        (
+            Topic::CpuWait,
+            cpu,
+            limits::CPU_WAIT,
+            "could run and wait for a CPU",
+        ),
+    ];
+    let finding = |(topic, mut waited, threshold, what): (Topic, Waited, f64, &str)| {
+        let estimate = Estimate {
+            value: waited.ns as f64 / 1e9 / seconds,
+            ci95: None,
+        };
+        let is_sure = decide(estimate, threshold, waited.n, limits::SPELLS_MIN)?;
+        waited.places.sort_by(|one, other| other.cmp(one));
+        let places = waited.places.into_iter().take(PLACES);
+        Some(Finding {
+            topic,
+            says: format!("threads {what}: {:.3} s in each second", estimate.value),
+            estimate,
+            unit: "s/s",
+            n: waited.n,
+            threshold,
+            tier: Tier::Software,
+            is_sure,
+            evidence: places
+                .map(|(ns, place)| format!("{:.1} ms: {place}", ns as f64 / 1e6))
+                .collect(),
+            deeper: "offcpu".to_owned(),
+        })
+    };
+    rows.into_iter().filter_map(finding).collect()
+}
+
+pub(super) fn pressure(share: f64) -> Option<Finding> {
+    let estimate = Estimate {
+        value: share,
+        ci95: None,
+    };
+    decide(estimate, limits::PRESSURE, 1, 1)?;
+    Some(Finding {
+        topic: Topic::Pressure,
+        says: format!(
+            "some task waited for memory during {} of the time",
+            per_cent(share)
+        ),
+        estimate,
+        unit: "share of time",
+        n: 1,
+        threshold: limits::PRESSURE,
+        tier: Tier::Software,
+        is_sure: true,
+        evidence: vec!["/proc/pressure/memory, of the whole machine".to_owned()],
+        deeper: "rss".to_owned(),
+    })
+}
