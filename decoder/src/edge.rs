@@ -4,9 +4,13 @@ mod debuginfod;
 pub(crate) mod jit;
 mod kernel;
 mod places;
+mod refusals;
+mod split;
 mod vdso;
 
 pub use places::Places;
+pub(crate) use refusals::{DAMAGED, OTHER_DEBUG};
+pub use refusals::{Refusal, Refusals};
 
 use crate::identity::{Identity, Kind};
 use crate::local::{ObjectRequest, ObjectSource};
@@ -30,6 +34,7 @@ pub struct FileSource {
     places: Places,
     limits: Limits,
     kernel: kernel::Kernel,
+    refusals: Refusals,
 }
 
 impl FileSource {
@@ -43,7 +48,7 @@ impl FileSource {
 
     /// The mapped file on this machine: with the build id that was recorded, if one was.
     pub fn file(&self, identity: &Identity) -> Result<PathBuf, String> {
-        self.places.file(identity)
+        self.places.file(identity, &mut Refusals::default())
     }
 
     /// Bytes of code from an ELF virtual address on, at most `len`, and the start of the file they are in, which says what
@@ -87,17 +92,44 @@ impl FileSource {
     }
 
     /// The symbols of an ELF file: its own and those of its debug file.
-    fn elf(&self, path: &Path) -> Result<SymbolTable, String> {
-        let bytes = read(path).ok_or_else(|| format!("cannot read {}", path.display()))?;
+    fn elf(&mut self, path: &Path) -> Result<SymbolTable, String> {
+        let Some(bytes) = read(path) else {
+            let why = "it cannot be read";
+            self.refusals
+                .note(path.display(), why, refusals::UNREADABLE);
+            return Err(format!("cannot read {}", path.display()));
+        };
+        // What else programs map has no names.
+        let is_elf = bytes.starts_with(b"\x7fELF");
+        let mut refused = Refusals::default();
         let id = ObjectId::of_elf(&bytes);
         let id = id.as_ref().map(ObjectId::as_bytes);
         let links = LinkSections::of(&bytes);
-        let mut debug = self.places.debug_file(path, id, links.link.as_ref());
+        let link = links.link.as_ref();
+        let mut debug = self.places.debug_file(path, id, link, &mut refused);
         if debug.is_none() && !links.has_symbols {
-            debug = id.and_then(|id| self.places.ask(id, Artifact::DebugInfo).ok());
+            debug = id.and_then(|id| self.places.ask(id, Artifact::DebugInfo, &mut refused).ok());
+        }
+        if links.small_refused {
+            let why = "section .gnu_debugdata cannot be unpacked";
+            refused.note(path.display(), why, refusals::DAMAGED);
         }
         let debug = debug.and_then(|path| read(&path)).or(links.small_symbols);
-        self.table(&bytes, debug.as_deref())
+        let table = self.table(&bytes, debug.as_deref());
+        match &table {
+            Err(why) => refused.note(path.display(), why, refusals::DAMAGED),
+            Ok(table) => {
+                let damage = table.gaps().find(|gap| gap.is_damage());
+                if let Some(gap) = damage {
+                    let why = format!("damaged ({}), some names are missing", gap.reason());
+                    refused.note(path.display(), why, refusals::DAMAGED);
+                }
+            }
+        }
+        for refusal in refused.kept().iter().filter(|_| is_elf) {
+            self.refusals.take(refusal.clone());
+        }
+        table
     }
 
     fn table(&self, bytes: &[u8], debug: Option<&[u8]>) -> Result<SymbolTable, String> {
@@ -115,8 +147,13 @@ impl ObjectSource for FileSource {
         match request.what {
             What::Kernel | What::Module => {
                 let dir = self.places.build_id_dir();
-                self.kernel
-                    .table(request, &self.places, dir.as_deref(), &self.limits)
+                let found = self
+                    .kernel
+                    .table(request, &self.places, dir.as_deref(), &self.limits);
+                if let Some((file, why, remedy)) = self.kernel.refused() {
+                    self.refusals.note(file, why, remedy);
+                }
+                found
             }
             What::Vdso if &*identity.path == "[vdso]" => {
                 let bytes = vdso::image().ok_or("the vdso of this process cannot be read")?;
@@ -126,8 +163,11 @@ impl ObjectSource for FileSource {
                 }
                 self.table(&bytes, None)
             }
-            What::Jit => jit::table(request, &self.places, &self.limits),
-            What::File | What::Shared => self.elf(&self.file(identity)?),
+            What::Jit => jit::table(request, &self.places, &self.limits, &mut self.refusals),
+            What::File | What::Shared => {
+                let path = self.places.file(identity, &mut self.refusals)?;
+                self.elf(&path)
+            }
             _ => Err("no file".into()),
         }
     }
@@ -135,27 +175,44 @@ impl ObjectSource for FileSource {
     fn debug_info(&mut self, request: &ObjectRequest<'_>) -> Result<DebugInfo, String> {
         let identity = request.identity;
         let path = self.file(identity)?;
+        let refused = &mut self.refusals;
         let mut from = path.clone();
-        let mut found = places::sections(&path)?;
+        let mut found = noted(places::sections(&path), &path, refused)?;
         if !found.has_units() {
             let id = found.build_id();
             let id = id.as_ref().map(ObjectId::as_bytes);
-            let debug = self.places.debug_file(&path, id, found.link());
+            let debug = self.places.debug_file(&path, id, found.link(), refused);
             let asked = match (debug, id) {
                 (Some(debug), _) => Ok(debug),
-                (None, Some(id)) => self.places.ask(id, Artifact::DebugInfo),
+                (None, Some(id)) => self.places.ask(id, Artifact::DebugInfo, refused),
                 (None, None) => Err(None),
             };
             from = asked.map_err(|why| {
                 let none = DebugError::None;
                 why.map_or_else(|| none.to_string(), |why| format!("{none}; {why}"))
             })?;
-            found = places::sections(&from)?;
+            found = noted(places::sections(&from), &from, refused)?;
         }
-        let shared = found.shared();
-        let shared = shared.and_then(|link| self.places.shared_file(&from, link));
-        let shared = shared.and_then(|path| places::sections(&path).ok());
-        DebugInfo::new(found, shared).map_err(|error| format!("{}: {error}", from.display()))
+        let mut shared = None;
+        if let Some(link) = found.shared() {
+            if let Some(file) = self.places.shared_file(&from, link) {
+                shared = noted(places::sections(&file), &file, refused).ok();
+            } else {
+                let why = format!("the file {} that it shares is not there", link.name);
+                refused.note(from.display(), why, refusals::OTHER_DEBUG);
+            }
+        }
+        let package = split::package(&[&path, &from]);
+        let package = package.and_then(|found| noted(found, &path, refused).ok());
+        let info = DebugInfo::with_package(found, shared, package);
+        let info = info.map_err(|error| error.to_string());
+        let info = noted(info, &from, refused);
+        let info = info.map_err(|error| format!("{}: {error}", from.display()))?;
+        Ok(info.with_split_files(Box::new(split::SplitPlaces::of(&path, &self.places))))
+    }
+
+    fn refusals(&self) -> Option<&Refusals> {
+        Some(&self.refusals)
     }
 
     fn frames(&mut self, request: &ObjectRequest<'_>) -> Result<FrameSections, String> {
@@ -174,6 +231,16 @@ impl ObjectSource for FileSource {
             _ => Err("no file".into()),
         }
     }
+}
+
+/// Takes note of what is refused. Errors of files begin with the file's name.
+fn noted<T>(found: Result<T, String>, path: &Path, refused: &mut Refusals) -> Result<T, String> {
+    if let Err(why) = &found {
+        let file = path.display().to_string();
+        let why = why.strip_prefix(&file).unwrap_or(why);
+        refused.note(file, why.trim_start_matches(": "), refusals::DAMAGED);
+    }
+    found
 }
 
 /// How to unwind the functions of a file.

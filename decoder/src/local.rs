@@ -18,6 +18,7 @@
 //! ```
 
 mod chains;
+mod members;
 mod sample;
 mod shared;
 mod source;
@@ -25,6 +26,7 @@ mod unwind;
 mod wanted;
 
 pub use chains::ChainIx;
+pub use members::Member;
 pub use sample::{Frame, InlinedFrame, LocalSample, Named};
 pub use shared::SharedTables;
 pub use unwind::{ChainBy, ChainEnd};
@@ -32,6 +34,7 @@ pub use wanted::Wanted;
 
 use crate::classified::{Derived, Deriver};
 use crate::context::Mode;
+use crate::edge::{DAMAGED, OTHER_DEBUG, Refusal, Refusals};
 use crate::group::GroupReads;
 use crate::identity::Identity;
 use crate::machine::{Machine, Place};
@@ -40,6 +43,7 @@ use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
 use chains::{Chains, Met};
+use members::Members;
 use memwide_model::LatencyKind;
 use memwide_objects::{DebugInfo, FrameSections, SymbolTable};
 use memwide_perf_abi::file::{EventTable, Features};
@@ -85,6 +89,11 @@ pub trait ObjectSource {
     /// What says how to unwind it, likewise. Asked only for samples with a copy of the stack.
     fn frames(&mut self, request: &ObjectRequest<'_>) -> Result<FrameSections, String> {
         Err(format!("{} is not here", request.identity.path))
+    }
+
+    /// Files that were there and were refused, if it takes note of them.
+    fn refusals(&self) -> Option<&Refusals> {
+        None
     }
 }
 
@@ -135,6 +144,7 @@ struct SampleDecoder<S> {
     frame_lines: Vec<Chain>,
     lines: SourceLines,
     tables: SharedTables,
+    members: Members,
     wanted: Wanted,
 }
 
@@ -168,6 +178,7 @@ impl<S: ObjectSource> LocalSession<S> {
                 frame_lines: Vec::new(),
                 lines: SourceLines::default(),
                 tables: SharedTables::default(),
+                members: Members::default(),
                 wanted: Wanted::ALL,
             },
             events,
@@ -291,6 +302,38 @@ impl<S: ObjectSource> LocalSession<S> {
         named
     }
 
+    /// Files with symbols or debug information that were there and were refused, in whole or in part, each with reason and
+    /// remedy; and how many more there are.
+    pub fn refusals(&self) -> (Vec<Refusal>, u64) {
+        let SampleDecoder {
+            machine,
+            lines,
+            source,
+            ..
+        } = &self.decoder;
+        let noted = source.refusals();
+        let mut all = noted.map_or(Vec::new(), |noted| noted.kept().to_vec());
+        let mut more = noted.map_or(0, Refusals::more);
+        for (mapping, info, damage) in lines.read() {
+            let object = machine.objects().iter().find(|(_, o)| o.mapping == mapping);
+            let dso = object.map_or("[unknown]", |(_, object)| object.dso());
+            let refusal = |why: &str, remedy| Refusal {
+                file: dso.into(),
+                why: why.into(),
+                remedy,
+            };
+            all.extend(damage.map(|why| refusal(why, DAMAGED)));
+            let (split, others) = info.split_refusals();
+            all.extend(
+                split
+                    .iter()
+                    .map(|why| refusal(&format!("split file {why}"), OTHER_DEBUG)),
+            );
+            more += others as u64;
+        }
+        (all, more)
+    }
+
     /// What the weight of a sampled load measures on the recorded machine.
     pub fn load_latency(&self) -> LatencyKind {
         self.decoder.deriver.load_latency()
@@ -393,6 +436,11 @@ impl<S: ObjectSource> SampleDecoder<S> {
         } else {
             Derived::unasked(memory)
         };
+        let member = derived.data.filter(|_| wanted.has(Wanted::MEMBERS));
+        let member = member.and_then(|place| {
+            let found = (&mut self.lines, &mut self.source);
+            self.members.at(&self.machine, found, &place)
+        });
         LocalSample {
             event,
             event_index,
@@ -410,6 +458,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             chain_end: end,
             lines,
             frame_lines: &self.frame_lines,
+            member,
             objects: self.machine.objects(),
         }
     }

@@ -11,8 +11,6 @@ use memwide_objects::{Access, SymbolRef};
 use memwide_perf_abi::{BuildId, FileId, Mmap, Mmap2, Record, misc};
 use rustc_hash::FxHashMap;
 
-/// `MAP_HUGETLB`.
-const MAP_HUGETLB: u32 = 0x4_0000;
 /// `PROT_READ | PROT_EXEC` and `PROT_READ | PROT_WRITE`: what old records mean by code and data.
 const PROT_CODE: u32 = 5;
 const PROT_DATA: u32 = 3;
@@ -232,16 +230,13 @@ impl Machine {
 
     fn user_mmap(&mut self, mmap: &Mmap2<'_>, name: &str, time: u64) {
         let access = Access::from_prot(mmap.prot);
-        let mut what = What::of_name(name);
-        if mmap.flags & MAP_HUGETLB != 0 {
-            what = What::Anonymous;
-        }
+        let mut what = What::of_mapping(name, mmap.flags);
         if access.executable && is_dump(name) && self.jit_dumps.len() < JIT_DUMPS_MAX {
             let code = self.jit_identity(mmap.pid).mapping_id();
             self.jit_dumps.insert(code, name.into());
         }
-        let generated =
-            matches!(what, What::Anonymous | What::Heap | What::Stack) || name.starts_with("/SYSV");
+        let is_nameless = what.is_identity_mapped();
+        let generated = is_nameless || name.starts_with("/SYSV");
         let identity = if generated && access.executable {
             what = What::Jit;
             self.jit_identity(mmap.pid)

@@ -31,8 +31,10 @@ pub enum What {
     Heap,
     /// A stack.
     Stack,
-    /// Shared memory.
+    /// Shared memory with a name: a segment, a file in memory.
     Shared,
+    /// Shared memory without one: what processes got from one that mapped it before it forked.
+    SharedAnonymous,
     /// vdso, vvar, vsyscall.
     Vdso,
     /// Code generated in a process.
@@ -46,14 +48,31 @@ pub enum What {
 }
 
 impl What {
-    /// By the name the kernel gives a mapping, as perf reads it.
+    /// By the name the kernel gives a mapping, as perf reads it, and by what else its record says of it (`MAP_` flags).
+    pub fn of_mapping(name: &str, flags: u32) -> Self {
+        const MAP_SHARED: u32 = 1;
+        const MAP_HUGETLB: u32 = 0x4_0000;
+        let what = Self::of_name(name);
+        let is_huge = flags & MAP_HUGETLB != 0;
+        let is_anonymous = is_huge || what == Self::Anonymous;
+        match is_anonymous {
+            true if flags & MAP_SHARED != 0 => Self::SharedAnonymous,
+            true => Self::Anonymous,
+            false => what,
+        }
+    }
+
+    /// By the name alone.
     pub fn of_name(name: &str) -> Self {
-        if name == "[vdso]" || name == "[vvar]" || name == "[vsyscall]" {
+        if name == "[vdso]" || name == "[vsyscall]" || name.starts_with("[vvar") {
             Self::Vdso
         } else if name == "[heap]" {
             Self::Heap
         } else if name.starts_with("[stack") {
             Self::Stack
+        } else if name == "/dev/zero (deleted)" || name.starts_with("[anon_shmem") {
+            // The kernel's name for shared memory that nobody named; private memory of that device has its plain name.
+            Self::SharedAnonymous
         } else if name == "//anon"
             || name.starts_with("/dev/zero")
             || name.starts_with("/anon_hugepage")
@@ -72,7 +91,10 @@ impl What {
 
     /// Addresses in it mean themselves, not places in a file.
     pub fn is_identity_mapped(self) -> bool {
-        matches!(self, Self::Anonymous | Self::Heap | Self::Stack | Self::Jit)
+        matches!(
+            self,
+            Self::Anonymous | Self::SharedAnonymous | Self::Heap | Self::Stack | Self::Jit
+        )
     }
 
     /// The region of data in it that no variable covers.
@@ -82,7 +104,7 @@ impl What {
             Self::Anonymous | Self::Jit => Region::Anonymous,
             Self::Heap => Region::Heap,
             Self::Stack => Region::Stack,
-            Self::Shared => Region::Shared,
+            Self::Shared | Self::SharedAnonymous => Region::Shared,
             Self::Vdso => Region::Vdso,
             Self::Kernel | Self::Module | Self::KernelSymbol => Region::Kernel,
         }
@@ -175,7 +197,12 @@ impl Objects {
         if slot == next {
             let has_file = !matches!(
                 what,
-                What::Anonymous | What::Heap | What::Stack | What::Shared | What::KernelSymbol
+                What::Anonymous
+                    | What::SharedAnonymous
+                    | What::Heap
+                    | What::Stack
+                    | What::Shared
+                    | What::KernelSymbol
             );
             let state = if has_file && kind != Kind::Unknown {
                 TableState::Missing
@@ -277,13 +304,41 @@ mod tests {
             ("[stack]", What::Stack),
             ("[stack:12]", What::Stack),
             ("//anon", What::Anonymous),
-            ("/dev/zero (deleted)", What::Anonymous),
+            ("/dev/zero (deleted)", What::SharedAnonymous),
+            ("/dev/zero", What::Anonymous),
+            ("[anon:arena]", What::Anonymous),
+            ("[anon_shmem:arena]", What::SharedAnonymous),
             ("/anon_hugepage (deleted)", What::Anonymous),
             ("/SYSV00000000 (deleted)", What::Shared),
+            ("/memfd:a (deleted)", What::Shared),
+            ("[vvar_vclock]", What::Vdso),
             ("/dev/shm/x", What::Shared),
             ("[vdso]", What::Vdso),
         ] {
             assert_eq!(What::of_name(name), what, "{name}");
+        }
+    }
+
+    #[test]
+    fn flags_say_whether_memory_without_a_name_is_shared() {
+        let (shared, private, huge) = (1, 2, 0x4_0000);
+        for (name, flags, what) in [
+            (
+                "/anon_hugepage (deleted)",
+                huge | shared,
+                What::SharedAnonymous,
+            ),
+            ("/anon_hugepage (deleted)", huge | private, What::Anonymous),
+            ("/mnt/huge/pool", huge | shared, What::SharedAnonymous),
+            ("/mnt/huge/pool", huge | private, What::Anonymous),
+            ("/dev/zero (deleted)", shared, What::SharedAnonymous),
+            ("/dev/zero (deleted)", 0, What::SharedAnonymous),
+            ("//anon", private, What::Anonymous),
+            ("[heap]", private, What::Heap),
+            ("/lib/a.so", private, What::File),
+            ("/srv/data", shared, What::File),
+        ] {
+            assert_eq!(What::of_mapping(name, flags), what, "{name} {flags:#x}");
         }
     }
 

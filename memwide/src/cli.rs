@@ -218,7 +218,8 @@ pub(crate) struct SymbolArgs {
     /// Kernel symbols from this file instead of /proc/kallsyms
     #[arg(long, value_name = "FILE")]
     pub(crate) kallsyms: Option<PathBuf>,
-    /// Ask these servers (http://HOST:PORT, separated by blanks) for symbols and debug information that are not here
+    /// Ask these servers (https://HOST or http://HOST:PORT, separated by blanks) for symbols and debug information that are not
+    /// here; '' for none
     #[arg(
         long,
         value_name = "URLS",
@@ -257,7 +258,8 @@ pub(crate) struct ScriptArgs {
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ScriptFormat,
-    /// Fields to add: +srcline (line of the source), +inline (in ndjson: functions inlined in callchains, with their lines)
+    /// Fields to add: +srcline (line of the source); in ndjson +inline (functions inlined in callchains, with their lines) and
+    /// +member (member of a variable at the data address)
     #[arg(short = 'F', long, value_name = "+FIELD,…", value_delimiter = ',')]
     pub(crate) fields: Vec<ScriptField>,
     #[command(flatten)]
@@ -286,6 +288,9 @@ pub(crate) enum ScriptField {
     /// Functions inlined in callchains
     #[value(name = "+inline", alias = "inline")]
     Inline,
+    /// Member of a variable at the data address
+    #[value(name = "+member", alias = "member")]
+    Member,
 }
 
 /// How `script` prints a sample.

@@ -8,7 +8,7 @@ pub(crate) use shards::Shard;
 use crate::cli::SymbolArgs;
 use crate::failure::Failure;
 use memwide_decoder::Mode;
-use memwide_decoder::edge::{FileSource, Places};
+use memwide_decoder::edge::{FileSource, Places, Refusal};
 use memwide_decoder::local::{LocalSample, LocalSession, Skipped, Wanted};
 use memwide_perf_abi::file::{
     Cut, CutPart, DeferredCounts, EventTable, Features, FileRecord, PARTS_MAX, SpeCounts,
@@ -209,6 +209,7 @@ impl Recording {
         })?;
         left.skipped = session.skipped();
         then(&mut session);
+        left.take_refused(session.refusals());
         Ok(left)
     }
 
@@ -409,7 +410,12 @@ pub(crate) struct Leftovers {
     /// The reader wanted no more.
     pub(crate) stopped: bool,
     damage: Option<InputError>,
+    /// Files with symbols that were refused, and how many more.
+    refused: (Vec<Refusal>, u64),
 }
+
+/// Refused files named on standard error; JSON has all that are known.
+const REFUSED_SAID: usize = 12;
 
 impl Leftovers {
     #[inline]
@@ -542,8 +548,37 @@ impl Leftovers {
         }
     }
 
-    /// Bad input if the records broke off or the file is not whole.
+    /// Files whose symbols or debug information was refused: names are missing for a reason.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = String> {
+        self.refused.0.iter().map(Refusal::to_string)
+    }
+
+    /// Those of one session; several sessions may have met the same.
+    fn take_refused(&mut self, (kept, more): (Vec<Refusal>, u64)) {
+        let all = &mut self.refused.0;
+        for refusal in kept {
+            if !all.contains(&refusal) {
+                all.push(refusal);
+            }
+        }
+        self.refused.1 += more;
+    }
+
+    #[expect(clippy::print_stderr, reason = "said beside the answer, not in it")]
+    fn say_refused(&self) {
+        let (kept, more) = &self.refused;
+        for refused in self.refused().take(REFUSED_SAID) {
+            eprintln!("memwide: names are missing: {refused}");
+        }
+        let hidden = kept.len().saturating_sub(REFUSED_SAID) as u64 + more;
+        if hidden > 0 {
+            eprintln!("memwide: names are missing: {hidden} more files were refused");
+        }
+    }
+
+    /// Bad input if the records broke off or the file is not whole. Says which symbol files were refused.
     pub(crate) fn into_result(self) -> Result<(), Failure> {
+        self.say_refused();
         let incomplete = self.incomplete().filter(|_| self.is_bad() && !self.stopped);
         match self.damage.or(incomplete) {
             Some(damage) => Err(Failure::bad_input(damage)),

@@ -27,6 +27,7 @@ pub struct JitSymbols {
     builder: SymbolsBuilder,
     name_bytes: usize,
     count: usize,
+    strange_lines: usize,
 }
 
 impl JitSymbols {
@@ -37,7 +38,13 @@ impl JitSymbols {
             builder: SymbolsBuilder::default(),
             name_bytes: 0,
             count: 0,
+            strange_lines: 0,
         }
+    }
+
+    /// Lines of maps that were passed over, as they are not of the form.
+    pub fn strange_lines(&self) -> usize {
+        self.strange_lines
     }
 
     /// All of them. Where several begin at an address the one added last holds: code is generated again and again.
@@ -79,6 +86,7 @@ impl JitSymbols {
                 u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()
             };
             let (Some(start), Some(size)) = (number(), number()) else {
+                self.strange_lines += usize::from(!line.trim().is_empty());
                 continue;
             };
             let name = words.next().unwrap_or_default().trim();

@@ -11,7 +11,7 @@
 //! - The same for the running kernel and its modules, from the text of `/proc/kallsyms`.
 //! - What identifies a file: its GNU build id, else a hash of its content.
 //! - Names as people read them: [`demangle`].
-//! - Source lines and inlined functions, from DWARF: [`DebugInfo`].
+//! - Source lines, inlined functions and the members of variables, from DWARF: [`DebugInfo`].
 //!
 //! # What it is not for
 //!
@@ -50,8 +50,8 @@ mod wire;
 
 pub use build_id::{IdKind, ObjectId};
 pub use debug::{
-    DebugError, DebugInfo, DebugLink, DebugSections, FrameSections, LineRow, LinkSections,
-    SourceFrame, crc32,
+    DataMember, DebugError, DebugInfo, DebugLink, DebugSections, FrameSections, LineRow,
+    LinkSections, SourceFrame, SplitFiles, SplitName, crc32,
 };
 pub use demangle::demangle;
 pub use error::{JitError, KallsymsError, ModulesError, ObjectError, WireError};

@@ -37,6 +37,17 @@ impl Gap {
         Self::TooManySegments,
     ];
 
+    /// Names are missing because the file is damaged, not because there are too many.
+    pub fn is_damage(self) -> bool {
+        matches!(
+            self,
+            Self::NoSections
+                | Self::SymbolsUnreadable
+                | Self::SymbolsMalformed
+                | Self::PltUnreadable
+        )
+    }
+
     /// One word, for a metric's label.
     pub fn reason(self) -> &'static str {
         match self {

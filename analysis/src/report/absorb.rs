@@ -78,7 +78,7 @@ impl Reader {
     fn take(&mut self, key: Key, number: u64, from: &Self) -> u64 {
         match key {
             Key::Symbol => self.take_symbol(number, from),
-            Key::Dso | Key::Comm | Key::DsoDaddr | Key::Srcline | Key::Srcfile => {
+            Key::Dso | Key::Comm | Key::DsoDaddr | Key::Member | Key::Srcline | Key::Srcfile => {
                 self.take_text(number, from)
             }
             Key::SymbolDaddr => {

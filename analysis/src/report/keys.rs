@@ -64,6 +64,7 @@ keys! {
     Node = "node";
     SymbolDaddr = "symbol_daddr";
     DsoDaddr = "dso_daddr";
+    Member = "member";
     Snoop = "snoop";
     Tlb = "tlb";
     Locked = "locked";
@@ -131,6 +132,7 @@ impl Key {
             Self::Comm => Wanted::COMM,
             Self::SymbolDaddr | Self::DsoDaddr => Wanted::DATA,
             Self::Dcacheline | Self::Region => Wanted::DATA | Wanted::DERIVED,
+            Self::Member => Wanted::DATA | Wanted::DERIVED | Wanted::MEMBERS,
             Self::Op | Self::Level | Self::Outcome | Self::Locality => Wanted::DERIVED,
             Self::Context => Wanted::CODE | Wanted::FRAMES | Wanted::DERIVED,
             Self::Mem
@@ -236,6 +238,7 @@ impl Reader {
             Key::Node => self.nodes.of_cpu(sample.cpu()),
             Key::SymbolDaddr => self.data_symbol(sample),
             Key::DsoDaddr => self.texts.text(short_name(sample.data().dso)),
+            Key::Member => self.member(sample),
             Key::Snoop => word.snoop(),
             Key::Tlb => word.dtlb(),
             Key::Locked => word.lock(),
@@ -265,7 +268,7 @@ impl Reader {
             Key::Symbol => addressed(self.symbols.get(number)),
             Key::SymbolDaddr => addressed(self.data.get(number)),
             Key::Dcacheline => addressed(self.lines.get(number)),
-            Key::Dso | Key::Comm | Key::DsoDaddr | Key::Srcline | Key::Srcfile => {
+            Key::Dso | Key::Comm | Key::DsoDaddr | Key::Member | Key::Srcline | Key::Srcfile => {
                 Shown::text(self.texts.get(number).0)
             }
             Key::Pid | Key::Tid | Key::Cpu | Key::Node | Key::LocalWeight => Shown {
@@ -385,6 +388,22 @@ impl Reader {
             .first([addr, 0, event(sample)], level(sample), || {
                 data_text(&sample.data())
             })
+    }
+
+    /// The member of a variable; where none is known the variable, else the kind of memory in brackets.
+    fn member(&mut self, sample: &LocalSample<'_>) -> u64 {
+        if let Some(member) = sample.member() {
+            return self.texts.text(&member.name);
+        }
+        if sample.addr().is_none_or(|addr| addr == 0) {
+            return self.texts.text("[no address]");
+        }
+        match sample.data().symbol {
+            Some(symbol) => self.texts.text(symbol),
+            None => self
+                .texts
+                .text(&format!("[{}]", sample.derived.region.name())),
+        }
     }
 
     /// perf's identity of a line: mode, file and address in it, for private anonymous memory also the process. perf's letter is

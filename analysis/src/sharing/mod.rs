@@ -28,7 +28,8 @@ use memwide_model::data_src::{lock, op, snoop, snoopx};
 use memwide_model::{DataSrc, Op, Region};
 use rustc_hash::FxHashMap;
 
-/// What must be known of samples; with [`Wanted::LINES`] also the lines of the source.
+/// What must be known of samples; with [`Wanted::LINES`] also the lines of the source, with [`Wanted::MEMBERS`] also the members
+/// of variables.
 pub fn wanted() -> Wanted {
     Wanted::CODE | Wanted::DATA | Wanted::DERIVED
 }
@@ -223,7 +224,18 @@ struct Site {
     dso: NameIx,
     /// `file:line` of the code.
     source: Option<NameIx>,
+    /// The member of a variable at the offset.
+    member: Option<NameIx>,
     mode: Mode,
+}
+
+/// What debug information says of an access.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// `file:line` of the code.
+    pub source: Option<String>,
+    /// The member of a variable at the data address.
+    pub member: Option<String>,
 }
 
 /// Accesses by line and site.
@@ -257,11 +269,11 @@ impl Lines {
 
     /// Adds an access.
     pub fn add(&mut self, access: &Access<'_>) {
-        self.add_from(access, || None);
+        self.add_from(access, Details::default);
     }
 
-    /// The same; `source` is asked for the `file:line` of code that is new.
-    pub fn add_from(&mut self, access: &Access<'_>, source: impl FnOnce() -> Option<String>) {
+    /// The same; `details` are asked for where code at an offset is new.
+    pub fn add_from(&mut self, access: &Access<'_>, details: impl FnOnce() -> Details) {
         let mapped = access.data_dso.is_some() && access.dso.is_some();
         let increments = Increments::of(access.word, access.addr, mapped);
         self.total.apply(&increments);
@@ -279,7 +291,7 @@ impl Lines {
                 line.variable = variable(&mut self.names, access, bytes);
             }
         }
-        let Some(site) = self.site(line, access, source) else {
+        let Some(site) = self.site(line, access, details) else {
             self.other.apply(&increments);
             return;
         };
@@ -333,7 +345,7 @@ impl Lines {
         &mut self,
         line: u32,
         access: &Access<'_>,
-        source: impl FnOnce() -> Option<String>,
+        details: impl FnOnce() -> Details,
     ) -> Option<u32> {
         let bytes = self.size.bytes();
         let key = SiteKey {
@@ -351,6 +363,7 @@ impl Lines {
             return None;
         }
         let at = u32::try_from(self.sites.len()).ok()?;
+        let Details { source, member } = details();
         self.sites.push(Site {
             key,
             who: access.who(),
@@ -363,7 +376,8 @@ impl Lines {
             physical: Set::default(),
             symbol: access.symbol.map(|symbol| self.names.intern(symbol)),
             dso: self.names.intern(access.dso.unwrap_or("[unknown]")),
-            source: source().map(|source| self.names.intern(&source)),
+            source: source.map(|source| self.names.intern(&source)),
+            member: member.map(|member| self.names.intern(&member)),
             mode: access.mode,
         });
         self.site_index.insert(key, at);

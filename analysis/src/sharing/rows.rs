@@ -208,6 +208,8 @@ pub struct SiteRow<'a> {
     pub dso: &'a str,
     /// `file:line` of the code, if debug information tells.
     pub source: Option<&'a str>,
+    /// The member of a variable at the offset.
+    pub member: Option<&'a str>,
     /// Whose code.
     pub mode: Mode,
     /// Loads for which another cache had to answer.
@@ -364,6 +366,7 @@ impl Lines {
                     symbol: site.symbol.map(|symbol| self.names.get(symbol)),
                     dso,
                     source: site.source.map(|source| self.names.get(source)),
+                    member: site.member.map(|member| self.names.get(member)),
                     mode: site.mode,
                     contended: 0,
                     writes: 0,

@@ -297,3 +297,198 @@ fn a_page_or_another_programs_file_is_no_answer() {
         .unwrap_err();
     assert!(refused.contains("127.0.0.1:9"), "{refused}");
 }
+
+/// Reasons of what was refused, after both symbols and lines were asked for.
+fn refusals(apart: &Apart, source: &mut FileSource) -> Vec<String> {
+    let _ = apart.found(source);
+    let kept = source.refusals.kept().iter();
+    kept.map(ToString::to_string).collect()
+}
+
+#[test]
+fn files_that_do_not_fit_are_named_with_a_reason_and_a_remedy() {
+    let Some(apart) = apart(true) else { return };
+    let nothing = refusals(&apart, &mut apart.source(Places::default()));
+    assert_eq!(nothing, Vec::<String>::new(), "all fits");
+    let mut bytes = std::fs::read(&apart.debug).unwrap();
+    bytes.push(0);
+    std::fs::write(&apart.debug, bytes).unwrap();
+    let refused = refusals(&apart, &mut apart.source(Places::default()));
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    let debug = apart.debug.to_str().unwrap();
+    assert!(refused[0].starts_with(debug), "{refused:?}");
+    assert!(refused[0].contains("its checksum is not"), "{refused:?}");
+    assert!(
+        refused[0].contains("install the debug information"),
+        "{refused:?}"
+    );
+
+    // The file was built again since.
+    std::fs::remove_file(&apart.debug).unwrap();
+    let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    std::fs::write(&apart.program, &own).unwrap();
+    let refused = refusals(&apart, &mut apart.source(Places::default()));
+    assert!(
+        refused[0].contains("it is not the recorded build"),
+        "{refused:?}"
+    );
+    assert!(refused[0].contains("--symfs"), "{refused:?}");
+
+    std::fs::remove_file(&apart.program).unwrap();
+    let refused = refusals(&apart, &mut apart.source(Places::default()));
+    assert_eq!(
+        refused,
+        Vec::<String>::new(),
+        "what is not there is not refused"
+    );
+}
+
+#[test]
+fn damaged_programs_and_debug_files_are_named() {
+    let Some(apart) = apart(true) else { return };
+    let bytes = std::fs::read(&apart.program).unwrap();
+    // The build id stands in front of what is cut off.
+    std::fs::write(&apart.program, &bytes[..bytes.len() / 2]).unwrap();
+    let refused = refusals(&apart, &mut apart.source(Places::default()));
+    let named = |part: &str| refused.iter().any(|line| line.contains(part));
+    assert!(named("damaged (no_sections)"), "{refused:?}");
+    assert!(named("the sections of the"), "{refused:?}");
+}
+
+#[test]
+fn a_server_that_fails_is_named_and_one_without_the_file_is_not() {
+    let Some(apart) = apart(false) else { return };
+    std::fs::remove_file(&apart.debug).unwrap();
+    let (url, _) = server(|_| (404, Vec::new()));
+    let refused = refusals(&apart, &mut asking(&apart, &url));
+    assert_eq!(refused, Vec::<String>::new());
+    let _ = std::fs::remove_dir_all(apart.folder.path().join("client"));
+    let (url, _) = server(|_| (500, Vec::new()));
+    let refused = refusals(&apart, &mut asking(&apart, &url));
+    assert!(refused[0].starts_with(&url), "{refused:?}");
+    assert!(refused[0].contains("500"), "{refused:?}");
+}
+
+#[test]
+fn lines_of_split_programs_are_read_where_the_compiler_left_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("program.c"), PROGRAM).unwrap();
+    let object = path("program.o");
+    let compile = [
+        "-g",
+        "-O1",
+        "-gsplit-dwarf",
+        "-c",
+        &path("program.c"),
+        "-o",
+        &object,
+    ];
+    if !run("cc", &compile) || !run("cc", &[&object, "-o", &path("program")]) {
+        return;
+    }
+    let program = path("program");
+    let identity = Identity::new(Kind::Path, &[], &program);
+    let asked = ObjectRequest {
+        identity: &identity,
+        what: What::File,
+        base: 0,
+        jit_dump: None,
+        kernel: None,
+    };
+    let mut source = FileSource::default();
+    let table = source.load(&asked).unwrap();
+    let hidden = table.functions().named("hidden").unwrap().start;
+    let mut name = || {
+        let mut info = source.debug_info(&asked).unwrap();
+        let name = info.frames(hidden).unwrap()[0].function.clone();
+        let refused = info.split_refusals().0.to_vec();
+        (name, refused)
+    };
+    assert_eq!(name(), (Some("hidden".into()), Vec::new()));
+    // Moved together, they are found beside the program.
+    let split = path("program.dwo");
+    std::fs::create_dir(path("elsewhere")).unwrap();
+    std::fs::rename(&split, path("elsewhere/program.dwo")).unwrap();
+    let (none, refused) = name();
+    assert_eq!(none, None);
+    assert!(refused[0].contains("program.dwo: not there"), "{refused:?}");
+    std::fs::write(&split, b"\x7fELF no more").unwrap();
+    let (_, refused) = name();
+    assert!(refused[0].contains("cannot be read"), "{refused:?}");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_asked_once() {
+    let Some(apart) = apart(false) else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let servers = [url.clone()];
+    let cache = apart.folder.path().join("client");
+    let ask = |what| {
+        let bounds = debuginfod::Bounds::default();
+        debuginfod::fetch(&servers, &cache, apart.id.as_bytes(), what, bounds)
+            .unwrap_err()
+            .to_string()
+    };
+    let first = ask(Artifact::DebugInfo);
+    assert!(
+        first.starts_with(&url) && !first.contains("failed before"),
+        "{first}"
+    );
+    let second = ask(Artifact::Executable);
+    assert!(second.contains("it failed before"), "{second}");
+}
+
+#[test]
+fn the_second_server_is_asked_where_the_first_has_none_or_too_much() {
+    let Some(apart) = apart(false) else { return };
+    let debug = std::fs::read(&apart.debug).unwrap();
+    let bytes = debug.len() as u64;
+    let large = vec![7; debug.len() + 1];
+    let (without, _) = server(|_| (404, Vec::new()));
+    let (too_large, _) = server(move |_| (200, large.clone()));
+    let (has, _) = server(move |_| (200, debug.clone()));
+    let cache = apart.folder.path().join("client");
+    let ask = |servers: &[&String], cache: &str| {
+        let bounds = debuginfod::Bounds {
+            bytes,
+            ..debuginfod::Bounds::default()
+        };
+        let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+        let cache = apart.folder.path().join(cache);
+        debuginfod::fetch(
+            &servers,
+            &cache,
+            apart.id.as_bytes(),
+            Artifact::DebugInfo,
+            bounds,
+        )
+    };
+    let found = ask(&[&without, &too_large, &has], "client").unwrap();
+    assert!(found.starts_with(cache));
+    assert_eq!(std::fs::metadata(found).unwrap().len(), bytes);
+    let refused = ask(&[&too_large, &without], "other").unwrap_err();
+    let why = refused.failure().unwrap().1;
+    assert!(why.contains("DEBUGINFOD_MAXSIZE"), "{why}");
+    // That is no proof that there is none.
+    let again = ask(&[&has], "other").unwrap();
+    assert_eq!(std::fs::metadata(again).unwrap().len(), bytes);
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let Some(apart) = apart(false) else { return };
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let servers = [format!("http://{}", silent.local_addr().unwrap())];
+    let bounds = debuginfod::Bounds {
+        idle: std::time::Duration::from_millis(200),
+        ..debuginfod::Bounds::default()
+    };
+    let cache = apart.folder.path().join("client");
+    let id = apart.id.as_bytes();
+    let refused = debuginfod::fetch(&servers, &cache, id, Artifact::DebugInfo, bounds);
+    let refused = refused.unwrap_err();
+    assert!(refused.to_string().contains("timeout"), "{refused}");
+}

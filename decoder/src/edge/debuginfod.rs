@@ -1,28 +1,82 @@
-//! A client of debuginfod servers: debug information by build id, over HTTP.
+//! A client of debuginfod servers: debug information by build id, over HTTP and HTTPS.
 //!
 //! Answers lie where debuginfod's own client keeps them (`CACHE/BUILDID/debuginfo`), so that both use them. What no server has
-//! is remembered for ten minutes as an empty file, as that client does.
+//! is remembered for ten minutes as an empty file, as that client does. The variables of that client hold here too, see
+//! [`Bounds::of_environment`].
+
+mod cache;
+mod progress;
+mod tls;
 
 use super::{has_build_id, hex, read};
+use progress::Progress;
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Largest file fetched, in bytes.
-const FILE_MAX: u64 = 2 << 30;
-
-/// For one file, from first to last byte.
-const FETCH_TIME_MAX: Duration = Duration::from_mins(5);
-
-/// Until a server says whether it has the file.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+pub(super) use cache::cache_dir;
 
 /// How long a file that no server had is not asked for again.
 const MISS_KEPT: Duration = Duration::from_mins(10);
 
 /// Servers asked at most.
 const SERVERS_MAX: usize = 8;
+
+/// Bytes read at once.
+const PIECE: usize = 64 << 10;
+
+/// Bytes that must come within [`Bounds::idle`].
+const PIECE_MIN: u64 = 100 << 10;
+
+/// Servers that failed. They are not asked again while this process lives: each would take its time for every file.
+static DOWN: LazyLock<Mutex<BTreeSet<String>>> = LazyLock::new(Mutex::default);
+
+/// How much time and room a file may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Until a server answers, and for each further 100 KiB.
+    pub(super) idle: Duration,
+    /// For one file, from first to last byte.
+    pub(super) whole: Duration,
+    /// Bytes of a file.
+    pub(super) bytes: u64,
+    /// Bytes kept of all answers.
+    pub(super) cache: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(90),
+            whole: Duration::from_mins(5),
+            bytes: 4 << 30,
+            cache: 10 << 30,
+        }
+    }
+}
+
+impl Bounds {
+    /// `DEBUGINFOD_TIMEOUT` and `DEBUGINFOD_MAXTIME` in seconds, `DEBUGINFOD_MAXSIZE` in bytes; 0, and what is no number, means
+    /// the default.
+    pub(super) fn of_environment() -> Self {
+        Self::of(|name| std::env::var(name).ok())
+    }
+
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let number = |name| variable(name)?.trim().parse().ok().filter(|n: &u64| *n > 0);
+        let seconds = |name| number(name).map(Duration::from_secs);
+        let default = Self::default();
+        Self {
+            idle: seconds("DEBUGINFOD_TIMEOUT").unwrap_or(default.idle),
+            whole: seconds("DEBUGINFOD_MAXTIME").unwrap_or(default.whole),
+            bytes: number("DEBUGINFOD_MAXSIZE").unwrap_or(default.bytes),
+            ..default
+        }
+    }
+}
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +110,8 @@ pub(super) enum DebuginfodError {
         url: String,
         /// Its answer, or why there is none.
         why: String,
+        /// It says that it has none; no server failed.
+        absent: bool,
     },
     /// The answer cannot be kept.
     #[error("cannot write {}", path.display())]
@@ -68,15 +124,18 @@ pub(super) enum DebuginfodError {
     },
 }
 
-/// The folder of debuginfod's own client.
-pub(super) fn cache_dir() -> Option<PathBuf> {
-    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(path) = var("DEBUGINFOD_CACHE_PATH") {
-        return Some(path.into());
+impl DebuginfodError {
+    /// What failed and why, unless it is only that nobody has the file.
+    pub(super) fn failure(&self) -> Option<(String, String)> {
+        match self {
+            Self::MissedLately | Self::NotThere { absent: true, .. } => None,
+            Self::NotThere { url, why, .. } => Some((url.clone(), why.clone())),
+            Self::Cache { path, source } => {
+                let why = format!("answers of servers cannot be kept there: {source}");
+                Some((path.display().to_string(), why))
+            }
+        }
     }
-    let base = var("XDG_CACHE_HOME").map(PathBuf::from);
-    let base = base.or_else(|| Some(Path::new(&var("HOME")?).join(".cache")));
-    base.map(|base| base.join("debuginfod_client"))
 }
 
 /// A file by build id: from the cache, else from the first server that has it.
@@ -85,6 +144,7 @@ pub(super) fn fetch(
     cache: &Path,
     id: &[u8],
     what: Artifact,
+    bounds: Bounds,
 ) -> Result<PathBuf, DebuginfodError> {
     let folder = cache.join(hex(id));
     let path = folder.join(what.name());
@@ -102,17 +162,29 @@ pub(super) fn fetch(
         source,
     };
     std::fs::create_dir_all(&folder).map_err(cannot_keep)?;
-    let mut last = None;
+    let mut last: Option<(String, Refused)> = None;
     let mut absent = true;
     for server in servers.iter().take(SERVERS_MAX) {
-        match ask(server, &folder, id, what) {
+        let answer = if is_down(server) {
+            Err(Refused::Down("it failed before".to_owned()))
+        } else {
+            ask(server, &folder, id, what, bounds)
+        };
+        match answer {
             Ok(new) => {
                 std::fs::rename(&new, &path).map_err(cannot_keep)?;
+                cache::trim(cache, bounds.cache, &path);
                 return Ok(path);
             }
-            Err((why, is_absent)) => {
-                absent &= is_absent;
-                last = Some((server.clone(), why));
+            Err(refused) => {
+                if let Refused::Down(_) = refused {
+                    set_down(server);
+                }
+                absent &= matches!(refused, Refused::Absent);
+                // A failure tells more than that another server has none.
+                if !matches!((&refused, &last), (Refused::Absent, Some(_))) {
+                    last = Some((server.clone(), refused));
+                }
             }
         }
     }
@@ -120,51 +192,163 @@ pub(super) fn fetch(
         // Whether or not it can be noted, the file is not there.
         let _ = File::create(&path);
     }
-    let (url, why) = last.unwrap_or_else(|| ("nobody".to_owned(), "no server is named".to_owned()));
-    Err(DebuginfodError::NotThere { url, why })
+    let (url, why) = match last {
+        Some((url, refused)) => (url, refused.why()),
+        None => ("nobody".to_owned(), "no server is named".to_owned()),
+    };
+    Err(DebuginfodError::NotThere { url, why, absent })
 }
 
-/// Fetches into a new file of the folder. The error says whether the server clearly has none.
-fn ask(server: &str, folder: &Path, id: &[u8], what: Artifact) -> Result<PathBuf, (String, bool)> {
+fn is_down(server: &str) -> bool {
+    let down = DOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    down.contains(server)
+}
+
+fn set_down(server: &str) {
+    let mut down = DOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if down.len() < SERVERS_MAX {
+        down.insert(server.to_owned());
+    }
+}
+
+/// Why a server gives no file.
+enum Refused {
+    /// It has none.
+    Absent,
+    /// It cannot be asked for anything.
+    Down(String),
+    /// This answer is of no use.
+    Answer(String),
+}
+
+impl Refused {
+    fn why(self) -> String {
+        match self {
+            Self::Absent => "it has no such file".to_owned(),
+            Self::Down(why) | Self::Answer(why) => why,
+        }
+    }
+}
+
+/// Fetches into a new file of the folder.
+fn ask(
+    server: &str,
+    folder: &Path,
+    id: &[u8],
+    what: Artifact,
+    bounds: Bounds,
+) -> Result<PathBuf, Refused> {
     let url = format!(
         "{}/buildid/{}/{}",
         server.trim_end_matches('/'),
         hex(id),
         what.name()
     );
-    if !url.starts_with("http://") {
-        return Err(("only http:// servers are asked".to_owned(), false));
+    if !["http://", "https://"]
+        .iter()
+        .any(|start| url.starts_with(start))
+    {
+        let why = "only http:// and https:// servers are asked";
+        return Err(Refused::Down(why.to_owned()));
     }
     let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(FETCH_TIME_MAX))
-        .timeout_connect(Some(ANSWER_TIME_MAX))
-        .timeout_recv_response(Some(ANSWER_TIME_MAX))
+        .timeout_global(Some(bounds.whole))
+        .timeout_connect(Some(bounds.idle))
+        .timeout_recv_response(Some(bounds.idle))
         .max_redirects(4)
+        .tls_config(tls::config())
         .build()
         .into();
+    let mut progress = Progress::start(server, what.name());
     let answer = agent.get(&url).call();
     let mut answer = answer.map_err(|error| match error {
-        ureq::Error::StatusCode(404) => ("it has no such file".to_owned(), true),
-        other => (other.to_string(), false),
+        ureq::Error::StatusCode(404) => Refused::Absent,
+        ureq::Error::StatusCode(status) => Refused::Answer(format!("status {status}")),
+        other => Refused::Down(other.to_string()),
     })?;
+    let body = answer.body_mut();
+    if let Some(len) = body.content_length().filter(|len| *len > bounds.bytes) {
+        return Err(Refused::Answer(too_large(len, bounds)));
+    }
     let new = folder.join(format!(".{}.{}", what.name(), std::process::id()));
-    let written = write(&new, answer.body_mut(), id);
-    written.map(|()| new.clone()).map_err(|why| {
+    let written = write(&new, body, id, bounds, &mut progress);
+    written.map(|()| new.clone()).inspect_err(|_| {
         // Nothing else is known of it.
         let _ = std::fs::remove_file(&new);
-        (why, false)
     })
 }
 
-fn write(to: &Path, body: &mut ureq::Body, id: &[u8]) -> Result<(), String> {
-    let mut reader = body.with_config().limit(FILE_MAX).reader();
-    let mut file = File::create(to).map_err(|error| error.to_string())?;
-    io::copy(&mut reader, &mut file)
-        .and_then(|_| file.flush())
-        .map_err(|error| error.to_string())?;
+fn too_large(len: u64, bounds: Bounds) -> String {
+    let most = bounds.bytes;
+    format!("{len} bytes, at most {most} are taken (DEBUGINFOD_MAXSIZE)")
+}
+
+fn write(
+    to: &Path,
+    body: &mut ureq::Body,
+    id: &[u8],
+    bounds: Bounds,
+    progress: &mut Progress,
+) -> Result<(), Refused> {
+    let answer = |error: io::Error| Refused::Answer(error.to_string());
+    let all = body.content_length();
+    // One byte more than is taken: then it is known that there are too many.
+    let limit = bounds.bytes.saturating_add(1);
+    let mut reader = body.with_config().limit(limit).reader();
+    let mut file = File::create(to).map_err(answer)?;
+    let mut piece = vec![0; PIECE];
+    let (mut len, mut since) = (0_u64, (Instant::now(), 0_u64));
+    loop {
+        let read = reader.read(&mut piece).map_err(answer)?;
+        if read == 0 {
+            break;
+        }
+        len += read as u64;
+        if len > bounds.bytes {
+            return Err(Refused::Answer(too_large(len, bounds)));
+        }
+        file.write_all(piece.get(..read).unwrap_or_default())
+            .map_err(answer)?;
+        progress.show(len, all);
+        if len - since.1 >= PIECE_MIN {
+            since = (Instant::now(), len);
+        } else if since.0.elapsed() > bounds.idle {
+            let seconds = bounds.idle.as_secs();
+            return Err(Refused::Down(format!(
+                "less than {PIECE_MIN} bytes in {seconds} s (DEBUGINFOD_TIMEOUT)"
+            )));
+        }
+    }
+    file.flush().map_err(answer)?;
     // Servers have answered with pages that say they are sorry.
     match read(to) {
         Some(bytes) if has_build_id(&bytes, id) => Ok(()),
-        _ => Err("its answer is no ELF file with that build id".to_owned()),
+        _ => {
+            let why = "its answer is no ELF file with that build id";
+            Err(Refused::Answer(why.to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variables_of_debuginfods_own_client_bound_a_file() {
+        let none = Bounds::of(|_| None);
+        assert_eq!(none, Bounds::default());
+        let set = Bounds::of(|name| match name {
+            "DEBUGINFOD_TIMEOUT" => Some("7".to_owned()),
+            "DEBUGINFOD_MAXTIME" => Some(" 9 ".to_owned()),
+            "DEBUGINFOD_MAXSIZE" => Some("1000".to_owned()),
+            _ => None,
+        });
+        assert_eq!(set.idle, Duration::from_secs(7));
+        assert_eq!(set.whole, Duration::from_secs(9));
+        assert_eq!(set.bytes, 1000);
+        for odd in ["", "0", "much", "-1"] {
+            assert_eq!(Bounds::of(|_| Some(odd.to_owned())), Bounds::default());
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Names of generated code: the maps and dumps that runtimes write, also those inside of containers.
 
 use super::Places;
+use super::refusals::{self, Refusals};
 use crate::local::ObjectRequest;
 use memwide_objects::{JitSymbols, Limits, Segments, SymbolTable, Symbols};
 use std::fs::File;
@@ -18,6 +19,7 @@ pub(super) fn table(
     request: &ObjectRequest<'_>,
     places: &Places,
     limits: &Limits,
+    refusals: &mut Refusals,
 ) -> Result<SymbolTable, String> {
     let mut symbols = JitSymbols::new(*limits);
     let map = Path::new(&*request.identity.path);
@@ -27,12 +29,20 @@ pub(super) fn table(
         let mut text = Vec::new();
         found = file.take(MAP_MAX).read_to_end(&mut text).is_ok();
         symbols.add_perf_map(&text);
+        let strange = symbols.strange_lines();
+        if strange > 0 {
+            let why = format!("{strange} lines of the map are not understood");
+            refusals.note(map.display(), why, refusals::MAP);
+        }
     }
     if let Some(dump) = request.jit_dump {
         let paths = dump_places(Path::new(dump), map, places);
         if let Some(file) = paths.iter().find_map(|path| open(path)) {
             let read = symbols.add_jitdump(&mut BufReader::new(file).take(DUMP_MAX));
             found |= read.is_ok();
+            if let Err(why) = &read {
+                refusals.note(dump, why, refusals::DUMP);
+            }
             refused = read.err();
         }
     }

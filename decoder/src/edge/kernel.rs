@@ -10,10 +10,21 @@ use memwide_objects::{Kallsyms, Limits, ObjectId, SymbolTable, parse_modules};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// What helps where the kernel has no names.
+const KALLSYMS: &str = "name a copy of the recorded machine's /proc/kallsyms (--kallsyms)";
+
 /// kallsyms, read when the first kernel symbol is wanted.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
-    read: Option<Result<Read, String>>,
+    read: Option<Result<Read, Refused>>,
+}
+
+/// Why there are no symbols of the kernel.
+#[derive(Debug, Clone)]
+struct Refused {
+    file: String,
+    why: String,
+    remedy: &'static str,
 }
 
 #[derive(Debug)]
@@ -26,6 +37,12 @@ struct Read {
 }
 
 impl Kernel {
+    /// File, reason and remedy, if it was asked for and refused.
+    pub(super) fn refused(&self) -> Option<(&str, &str, &'static str)> {
+        let refused = self.read.as_ref()?.as_ref().err()?;
+        Some((&refused.file, &refused.why, refused.remedy))
+    }
+
     pub(super) fn table(
         &mut self,
         request: &ObjectRequest<'_>,
@@ -38,7 +55,7 @@ impl Kernel {
         }
         let read = match &self.read {
             Some(Ok(read)) => read,
-            Some(Err(reason)) => return Err(reason.clone()),
+            Some(Err(refused)) => return Err(refused.why.clone()),
             None => return Err("no kallsyms".into()),
         };
         if request.what == What::Kernel {
@@ -63,9 +80,15 @@ fn open(
     places: &Places,
     build_id_dir: Option<&Path>,
     limits: &Limits,
-) -> Result<Read, String> {
+) -> Result<Read, Refused> {
     let (text, live) = text(request, places, build_id_dir)?;
-    let all = Kallsyms::parse(&text, limits).map_err(|error| error.to_string())?;
+    let own = places.kallsyms.as_deref();
+    let refused = |why: String| Refused {
+        file: own.map_or_else(|| "kallsyms".to_owned(), |path| path.display().to_string()),
+        why,
+        remedy: KALLSYMS,
+    };
+    let all = Kallsyms::parse(&text, limits).map_err(|error| refused(error.to_string()))?;
     let text_start = all.text().map(|text| text.start);
     let (kernel, modules) = all.into_tables();
     let modules = modules
@@ -76,7 +99,7 @@ fn open(
         .and_then(|text| parse_modules(&text).ok())
         .unwrap_or_default();
     Ok(Read {
-        text_start: text_start.ok_or("kallsyms has no _text and no _stext")?,
+        text_start: text_start.ok_or_else(|| refused("it has no _text and no _stext".into()))?,
         kernel,
         modules: modules.collect(),
         bases: loaded
@@ -91,13 +114,26 @@ fn text(
     request: &ObjectRequest<'_>,
     places: &Places,
     build_id_dir: Option<&Path>,
-) -> Result<(Vec<u8>, bool), String> {
-    let read =
-        |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+) -> Result<(Vec<u8>, bool), Refused> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| Refused {
+            file: path.display().to_string(),
+            why: error.to_string(),
+            remedy: KALLSYMS,
+        })
+    };
+    let kernel = |why: &str| Refused {
+        file: "the kernel's symbols".to_owned(),
+        why: why.to_owned(),
+        remedy: KALLSYMS,
+    };
     if let Some(path) = &places.kallsyms {
         return Ok((read(path)?, false));
     }
-    let id = &request.kernel.ok_or("the kernel that ran is not known")?.id;
+    let known = request.kernel;
+    let id = &known
+        .ok_or_else(|| kernel("the kernel that ran is not known"))?
+        .id;
     if is_running(id) {
         return Ok((read(Path::new("/proc/kallsyms"))?, true));
     }
@@ -105,9 +141,9 @@ fn text(
     let cached = build_id_dir.map(|dir| dir.join("[kernel.kallsyms]").join(hex).join("kallsyms"));
     match cached {
         Some(path) if path.is_file() => Ok((read(&path)?, false)),
-        _ => {
-            Err("another kernel was recorded, and its kallsyms is not in the build id cache".into())
-        }
+        _ => Err(kernel(
+            "another kernel was recorded, and its kallsyms is not in the build id cache",
+        )),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where files lie that were mapped, and the files that have their debug information.
 
-use super::debuginfod::{self, Artifact};
-use super::{Kind, has_build_id, read, split_hex};
+use super::debuginfod::{self, Artifact, Bounds};
+use super::refusals::{self, Refusals};
+use super::{Kind, has_build_id, hex, read, split_hex};
 use crate::identity::Identity;
 use memwide_objects::{DebugLink, DebugSections, ObjectId, crc32};
 use std::fs::File;
@@ -23,7 +24,8 @@ pub struct Places {
     pub kallsyms: Option<PathBuf>,
     /// Folder of files by build id; `~/.debug` where not given.
     pub build_id_dir: Option<PathBuf>,
-    /// Servers of debug information to ask for what is not here: `http://HOST:PORT`. None are asked unless given.
+    /// Servers of debug information to ask for what is not here: `http://HOST:PORT` or `https://HOST`. None are asked unless
+    /// given.
     pub debuginfod: Vec<String>,
     /// Folder of what those servers answered; that of debuginfod's own client where not given.
     pub debuginfod_cache: Option<PathBuf>,
@@ -44,9 +46,13 @@ impl Places {
     }
 
     /// The mapped file: from the cache by build id, else where it was mapped from, else from a server.
-    pub(super) fn file(&self, identity: &Identity) -> Result<PathBuf, String> {
+    pub(super) fn file(
+        &self,
+        identity: &Identity,
+        refused: &mut Refusals,
+    ) -> Result<PathBuf, String> {
         let is_known = identity.kind == Kind::BuildId;
-        let mut mismatch = false;
+        let mut others = Vec::new();
         for path in self.candidates(identity) {
             if !is_regular(&path) {
                 continue;
@@ -54,21 +60,27 @@ impl Places {
             if !is_known || has_id(&path, &identity.id) {
                 return Ok(path);
             }
-            mismatch = true;
+            others.push(path);
         }
-        let why = if mismatch {
-            format!("the file {} has another build id now", identity.path)
-        } else {
+        let why = if others.is_empty() {
             format!("cannot read {}", identity.path)
+        } else {
+            format!("the file {} has another build id now", identity.path)
         };
         if !is_known {
             return Err(why);
         }
-        self.ask(&identity.id, Artifact::Executable)
-            .map_err(|asked| match asked {
-                Some(asked) => format!("{why}; {asked}"),
-                None => why,
-            })
+        let asked = self.ask(&identity.id, Artifact::Executable, refused);
+        if asked.is_err() {
+            for path in others {
+                let why = format!("it is not the recorded build {}", hex(&identity.id));
+                refused.note(path.display(), why, refusals::OTHER_BUILD);
+            }
+        }
+        asked.map_err(|asked| match asked {
+            Some(asked) => format!("{why}; {asked}"),
+            None => why,
+        })
     }
 
     fn candidates(&self, identity: &Identity) -> Vec<PathBuf> {
@@ -92,6 +104,7 @@ impl Places {
         path: &Path,
         id: Option<&[u8]>,
         link: Option<&DebugLink>,
+        refused: &mut Refusals,
     ) -> Option<PathBuf> {
         let mut by_id = Vec::new();
         if let Some((head, tail)) = id.and_then(split_hex) {
@@ -129,9 +142,22 @@ impl Places {
         let is_linked = |path: &PathBuf| {
             path != &self.below_root(&plain) && crc.is_some() && checksum(path) == crc
         };
-        let found = by_id.into_iter().find(has_id);
-        let found = found.or_else(|| by_link.into_iter().find(is_linked));
-        found.or_else(|| by_path.into_iter().find(has_id))
+        let found = by_id.iter().find(|path| has_id(path));
+        let found = found.or_else(|| by_link.iter().find(|path| is_linked(path)));
+        let found = found.or_else(|| by_path.iter().find(|path| has_id(path)));
+        if found.is_none() {
+            let own = self.below_root(&plain);
+            let there = |path: &&PathBuf| **path != own && is_regular(path);
+            for path in by_link.iter().filter(there) {
+                let why = "its checksum is not the one that the program names";
+                refused.note(path.display(), why, refusals::OTHER_DEBUG);
+            }
+            for path in by_id.iter().chain(&by_path).filter(there) {
+                let why = "its build id is not the program's";
+                refused.note(path.display(), why, refusals::OTHER_DEBUG);
+            }
+        }
+        found.cloned()
     }
 
     /// The file that several debug files share.
@@ -156,15 +182,25 @@ impl Places {
     }
 
     /// Asks servers for a file; `None` inside of the error where there are none to ask.
-    pub(super) fn ask(&self, id: &[u8], what: Artifact) -> Result<PathBuf, Option<String>> {
+    pub(super) fn ask(
+        &self,
+        id: &[u8],
+        what: Artifact,
+        refused: &mut Refusals,
+    ) -> Result<PathBuf, Option<String>> {
         if self.debuginfod.is_empty() {
             return Err(None);
         }
+        let bounds = Bounds::of_environment();
         let cache = self.debuginfod_cache.clone().or_else(debuginfod::cache_dir);
         let cache =
             cache.ok_or_else(|| Some("no folder to keep answers of servers in".to_owned()))?;
-        debuginfod::fetch(&self.debuginfod, &cache, id, what)
-            .map_err(|error| Some(error.to_string()))
+        debuginfod::fetch(&self.debuginfod, &cache, id, what, bounds).map_err(|error| {
+            if let Some((what, why)) = error.failure() {
+                refused.note(what, why, refusals::SERVER);
+            }
+            Some(error.to_string())
+        })
     }
 }
 
@@ -189,7 +225,7 @@ fn plain_name(name: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains('/') && name != "..").then_some(name)
 }
 
-fn is_regular(path: &Path) -> bool {
+pub(super) fn is_regular(path: &Path) -> bool {
     // Devices and pipes could block for ever.
     std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= super::FILE_MAX)
 }

@@ -116,3 +116,73 @@ fn the_vdso_is_found_in_memory() {
         .unwrap();
     assert!(!image.is_empty() && table.functions().iter().count() > 0);
 }
+
+#[test]
+fn maps_and_dumps_that_make_no_sense_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("tmp")).unwrap();
+    let map = folder.path().join("tmp/perf-999999999.map");
+    std::fs::write(map, "7f00 20 first\n\nsorry, no map\nzz 1 x\n").unwrap();
+    std::fs::write(folder.path().join("jit-9.dump"), b"no dump").unwrap();
+    let identity = Identity::new(Kind::Jit, &[1; 8], "/tmp/perf-999999999.map");
+    let mut source = FileSource::new(Places {
+        symfs: Some(folder.path().to_owned()),
+        ..Places::default()
+    });
+    let asked = ObjectRequest {
+        jit_dump: Some("/jit-9.dump"),
+        ..request(&identity, What::Jit)
+    };
+    assert!(source.load(&asked).is_ok(), "the first line is sound");
+    let refused: Vec<String> = source
+        .refusals
+        .kept()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        refused[0].contains("2 lines of the map are not understood"),
+        "{refused:?}"
+    );
+    assert!(
+        refused[1].starts_with("/jit-9.dump: no jitdump"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn kernel_symbols_that_cannot_be_had_are_named_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kallsyms");
+    std::fs::write(
+        &path,
+        "0000000000000000 T _text\n0000000000000000 T do_work\n",
+    )
+    .unwrap();
+    let mut source = FileSource::new(Places {
+        kallsyms: Some(path.clone()),
+        ..Places::default()
+    });
+    let kernel = Identity::new(Kind::Kernel, &[1; 20], "[kernel.kallsyms]");
+    for _ in 0..2 {
+        assert!(source.load(&request(&kernel, What::Kernel)).is_err());
+    }
+    let refused = source.refusals.kept();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(&*refused[0].file, path.to_str().unwrap());
+    assert!(
+        refused[0].why.contains("the kernel hides them"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn mapped_data_is_no_refused_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    std::fs::write(&path, b"numbers").unwrap();
+    let identity = Identity::new(Kind::Path, &[], path.to_str().unwrap());
+    let mut source = FileSource::default();
+    assert!(source.load(&request(&identity, What::File)).is_err());
+    assert_eq!(source.refusals.kept(), []);
+}

@@ -1,6 +1,7 @@
 //! One decoded sample of a file, its names borrowed from the session.
 
 use super::chains::ChainIx;
+use super::members::Member;
 use super::source::Chain;
 use super::unwind::{ChainBy, ChainEnd};
 use crate::classified::Derived;
@@ -11,6 +12,7 @@ use memwide_model::DataSrc;
 use memwide_objects::SourceFrame;
 use memwide_perf_abi::file::Event;
 use memwide_perf_abi::{SampleView, Weight};
+use std::sync::Arc;
 
 /// A sample as perf would print it, with what memwide derives from it.
 #[derive(Debug)]
@@ -39,6 +41,7 @@ pub struct LocalSample<'a> {
     pub(super) chain_end: ChainEnd,
     pub(super) lines: Option<Chain>,
     pub(super) frame_lines: &'a [Chain],
+    pub(super) member: Option<Arc<Member>>,
     pub(super) objects: &'a Objects,
 }
 
@@ -153,6 +156,12 @@ impl<'a> LocalSample<'a> {
     /// Names of the data address, found as perf finds them: in the mappings of the mode the code ran in.
     pub fn data(&self) -> Named<'a> {
         self.data_place.map_or(UNKNOWN, |place| self.named(&place))
+    }
+
+    /// The member of a variable at the data address, also where perf finds no variable (`.bss` behind a file's mapping); `None`
+    /// where nothing is known or [`Wanted::MEMBERS`](super::Wanted::MEMBERS) was not asked for.
+    pub fn member(&self) -> Option<&Member> {
+        self.member.as_deref()
     }
 
     /// The callchain, innermost first, without context markers.

@@ -4,8 +4,9 @@ use super::{ObjectRequest, ObjectSource};
 use crate::machine::{Machine, Place};
 use crate::symbols::{ObjectIx, What};
 use memwide_model::MappingId;
-use memwide_objects::{DebugInfo, SourceFrame, demangle};
+use memwide_objects::{DebugError, DebugInfo, SourceFrame, demangle};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most different places kept; what comes beyond has no lines. Hostile files must not fill memory.
@@ -18,6 +19,8 @@ pub(super) type Chain = Arc<[SourceFrame]>;
 #[derive(Debug, Default)]
 pub(super) struct SourceLines {
     infos: FxHashMap<MappingId, Result<DebugInfo, Box<str>>>,
+    /// The first thing of each that makes no sense.
+    damage: BTreeMap<MappingId, Box<str>>,
     chains: FxHashMap<(ObjectIx, u64), Chain>,
     nothing: Chain,
 }
@@ -59,8 +62,10 @@ impl SourceLines {
         address: u64,
     ) -> Vec<SourceFrame> {
         let mut frames = match self.info(machine, source, object) {
-            // What is damaged says nothing; the other units do.
-            Some(info) => info.frames(address).unwrap_or_default(),
+            Some(info) => {
+                let found = info.frames(address);
+                self.sound(machine, object, found).unwrap_or_default()
+            }
             None => Vec::new(),
         };
         for frame in &mut frames {
@@ -71,6 +76,34 @@ impl SourceLines {
             }
         }
         frames
+    }
+
+    /// What was found, unless it is damaged: that says nothing, the other units do.
+    pub(super) fn sound<T>(
+        &mut self,
+        machine: &Machine,
+        object: ObjectIx,
+        found: Result<T, DebugError>,
+    ) -> Option<T> {
+        if let Err(wrong) = &found
+            && let Some(object) = machine.objects().get(object)
+        {
+            let first = self.damage.entry(object.mapping);
+            first.or_insert_with(|| wrong.to_string().into());
+        }
+        found.ok()
+    }
+
+    /// The debug information that was read, with what of it makes no sense, in the order of the mappings.
+    pub(super) fn read(&self) -> impl Iterator<Item = (MappingId, &DebugInfo, Option<&str>)> {
+        let mut read: Vec<_> = self
+            .infos
+            .iter()
+            .filter_map(|(mapping, info)| Some((*mapping, info.as_ref().ok()?)))
+            .collect();
+        read.sort_unstable_by_key(|(mapping, _)| *mapping);
+        read.into_iter()
+            .map(|(mapping, info)| (mapping, info, self.damage.get(&mapping).map(|why| &**why)))
     }
 
     /// The debug information of a mapped thing, read when first asked for.

@@ -4,7 +4,7 @@ use std::ops::BitOr;
 
 /// What is to be found out of samples beyond the fields they have; what is not wanted costs nothing and reads as unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted(u8);
+pub struct Wanted(u16);
 
 impl Wanted {
     /// Nothing but the fields.
@@ -26,6 +26,8 @@ impl Wanted {
     /// With [`Wanted::FRAMES`]: numbers of callchains; without [`Wanted::DERIVED`] frames then come only with the first sample
     /// of each.
     pub const CHAINS: Self = Self(1 << 7);
+    /// Which member of a variable lies at the data address; needs [`Wanted::DATA`] and [`Wanted::DERIVED`].
+    pub const MEMBERS: Self = Self(1 << 8);
     /// Everything but what only debug information says.
     pub const ALL: Self = Self((1 << 5) - 1);
 

@@ -118,6 +118,7 @@ fn site(answer: &Answer<'_>, line: &LineRow<'_>, site: &SiteRow<'_>) -> Value {
         "symbol": site.symbol,
         "dso": site.dso,
         "srcline": site.source,
+        "member": site.member,
         "mode": letter(site.mode).to_string(),
         "pid": if answer.coalesce.pid { json!(site.pid) } else { Value::Null },
         "tid": if answer.coalesce.tid { json!(site.tid) } else { Value::Null },

@@ -194,9 +194,17 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
         }
         columns.push(Column::new("load", "cycles"));
     }
-    columns.push(Column::new("cpus", "n"));
+    let has_members = line.sites.iter().any(|site| site.member.is_some());
+    // Where there is little room, names tell more.
+    let has_cpus = !has_members || answer.width >= MIDDLE;
+    if has_cpus {
+        columns.push(Column::new("cpus", "n"));
+    }
     if is_wide {
         columns.extend([Column::new("node", ""), Column::new("code address", "")]);
+    }
+    if has_members {
+        columns.push(Column::new("member", ""));
     }
     columns.push(Column::new("symbol", ""));
     if is_wide {
@@ -257,20 +265,24 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
             }
             cells.push(mean(latencies.load));
         }
-        cells.push(site.cpus.len().into());
+        if has_cpus {
+            cells.push(site.cpus.len().into());
+        }
         let symbol = format!("[{}] {}", super::json::letter(site.mode), symbol(site));
         if is_wide {
             let nodes: Vec<String> = cpu_nodes(answer, site).iter().map(u64::to_string).collect();
-            cells.extend([
-                json!(nodes.join(",")),
-                json!(format!("{:#x}", site.ip)),
-                json!(symbol),
-                json!(short(site.dso)),
-            ]);
+            cells.extend([json!(nodes.join(",")), json!(format!("{:#x}", site.ip))]);
+            if has_members {
+                cells.push(site.member.into());
+            }
+            cells.extend([json!(symbol), json!(short(site.dso))]);
             if line.sites.iter().any(|site| site.source.is_some()) {
                 cells.push(site.source.map(short).into());
             }
         } else {
+            if has_members {
+                cells.push(site.member.into());
+            }
             cells.push(symbol.into());
         }
         cells

@@ -6,7 +6,7 @@ use crate::cli::C2cArgs;
 use crate::failure::Failure;
 use crate::output;
 use memwide_analysis::report::Nodes;
-use memwide_analysis::sharing::{Access, Coalesce, Display, LineSize, Lines, wanted};
+use memwide_analysis::sharing::{Access, Coalesce, Details, Display, LineSize, Lines, wanted};
 use memwide_analysis::source::file_and_line;
 use memwide_decoder::local::Wanted;
 
@@ -26,15 +26,16 @@ pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
     let wanted = if args.no_source {
         wanted()
     } else {
-        wanted() | Wanted::LINES
+        wanted() | Wanted::LINES | Wanted::MEMBERS
     };
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted)?;
     let nodes = Nodes::of(file.recording().features());
     let events = file.recording().events().clone();
     let mut lines = Lines::new(size);
     let left = file.each(|sample| {
-        lines.add_from(&Access::of(sample), || {
-            sample.source().first().and_then(file_and_line)
+        lines.add_from(&Access::of(sample), || Details {
+            source: sample.source().first().and_then(file_and_line),
+            member: sample.member().map(|member| member.name.to_string()),
         });
     })?;
     let answer = Answer {

@@ -13,7 +13,7 @@
 
 use super::{Leftovers, Recording, Shown};
 use crate::failure::Failure;
-use memwide_decoder::edge::FileSource;
+use memwide_decoder::edge::{FileSource, Refusal};
 use memwide_decoder::local::{LocalSample, LocalSession, SharedTables, Skipped, Wanted};
 use memwide_perf_abi::RawRecord;
 use memwide_perf_abi::file::FileRecord;
@@ -80,14 +80,16 @@ impl Chunk {
 struct Said {
     shown: Shown,
     skipped: Skipped,
+    refused: (Vec<Refusal>, u64),
 }
 
 impl Recording {
     /// How many workers are worth it, or as many as are asked for. One where samples hang together; also where lines of the
-    /// source are wanted, as each worker would read the debug information for itself.
+    /// source or members of variables are wanted, as each worker would read the debug information for itself.
     pub(crate) fn workers(&self, asked: Option<u16>) -> usize {
-        let lines = self.wanted.has(Wanted::LINES) || self.wanted.has(Wanted::INLINES);
-        if lines || self.session().needs_every_sample() {
+        let from_debug = [Wanted::LINES, Wanted::INLINES, Wanted::MEMBERS];
+        let is_wanted = |what: &Wanted| self.wanted.has(*what);
+        if from_debug.iter().any(is_wanted) || self.session().needs_every_sample() {
             return 1;
         }
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -150,6 +152,7 @@ impl Recording {
         for said in said {
             left.shown += said.shown;
             left.skipped += said.skipped;
+            left.take_refused(said.refused);
         }
         Ok((left, shards))
     }
@@ -212,6 +215,7 @@ fn work<S: Shard>(
         }
     }
     said.skipped = session.skipped();
+    said.refused = session.refusals();
     said
 }
 

@@ -159,8 +159,16 @@ fn write_data(line: &mut Line, sample: &LocalSample<'_>) {
         text(line, "\"data_symbol\":", symbol);
         decimal(line, "\"data_symbol_offset\":", Some(data.symbol_offset));
     }
+    if let Some(member) = sample.member() {
+        text(line, "\"member\":", &member.name);
+        decimal(line, "\"member_offset\":", Some(member.offset));
+    }
     if data.dso != UNKNOWN {
         text(line, "\"data_dso\":", data.dso);
+    }
+    // Of a file, or of shared memory, the offset in it.
+    if data.symbol.is_none() && data.shown_address != addr {
+        decimal(line, "\"data_offset\":", Some(data.shown_address));
     }
     name(line, "\"region\":\"", sample.derived.region.name());
 }

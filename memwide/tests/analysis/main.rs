@@ -12,5 +12,6 @@ mod diagnose;
 mod diff;
 mod inlined;
 mod live;
+mod members;
 mod program;
 mod run;

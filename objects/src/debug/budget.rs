@@ -22,6 +22,13 @@ impl Budget {
         Self { left, bytes }
     }
 
+    /// More bytes of debug information came.
+    pub(super) fn grow(&mut self, bytes: usize) {
+        let more = (bytes as u64).saturating_mul(STEPS_PER_BYTE);
+        self.left = self.left.saturating_add(more);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
     /// Pays for steps.
     pub(super) fn pay(&mut self, steps: usize) -> Result<(), DebugError> {
         let Some(left) = self.left.checked_sub(steps as u64) else {

@@ -30,6 +30,8 @@ pub struct LinkSections {
     pub link: Option<DebugLink>,
     /// An ELF file inside of this one (`.gnu_debugdata`, unpacked), which has the symbols that were stripped.
     pub small_symbols: Option<Vec<u8>>,
+    /// There is one and it does not unpack.
+    pub small_refused: bool,
 }
 
 impl LinkSections {
@@ -55,7 +57,10 @@ fn read<E: FileHeader<Endian = Endianness>>(file: &[u8]) -> Option<LinkSections>
         let content = || section.data(endian, file).ok();
         match section.name(endian, names) {
             Ok(b".gnu_debuglink") => found.link = content().and_then(|bytes| link(bytes, endian)),
-            Ok(b".gnu_debugdata") => found.small_symbols = content().and_then(unpack_xz),
+            Ok(b".gnu_debugdata") => {
+                found.small_symbols = content().and_then(unpack_xz);
+                found.small_refused = found.small_symbols.is_none();
+            }
             _ => {}
         }
     }

@@ -9,29 +9,39 @@
 //! grows with the file: damaged and hostile information is refused in bounded time and memory, see [`DebugError::Effort`].
 
 mod budget;
+mod content;
 mod error;
 mod frames;
 mod functions;
 mod lines;
 mod links;
+mod members;
 mod names;
 mod sections;
+mod split;
+mod types;
 mod units;
+mod variables;
 
 pub use error::DebugError;
 pub use frames::FrameSections;
 pub use lines::LineRow;
 pub use links::{DebugLink, LinkSections, crc32};
+pub use members::DataMember;
 pub use sections::DebugSections;
+pub use split::{SplitFiles, SplitName};
 
 use budget::Budget;
+use content::{Content, Part, Place};
 use functions::Functions;
-use gimli::{Dwarf, EndianSlice, RunTimeEndian};
+use gimli::{EndianSlice, RunTimeEndian};
 use lines::Lines;
-use names::Files;
+use split::AllUnits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use types::{Source, Types};
 use units::Units;
+use variables::Variables;
 
 /// A view of bytes in the file's byte order.
 type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -57,72 +67,104 @@ pub struct SourceFrame {
 struct Tables {
     lines: Lines,
     functions: Functions,
+    /// Where the functions are.
+    body: Option<(Part, usize)>,
 }
 
 /// Debug information of one file.
 #[derive(Debug)]
 pub struct DebugInfo {
-    sections: DebugSections,
-    /// What several files share (`.gnu_debugaltlink`).
-    shared: Option<DebugSections>,
-    units: Units,
-    shared_units: Units,
+    content: Content,
+    units: AllUnits,
+    split_files: Option<Box<dyn SplitFiles>>,
     tables: BTreeMap<usize, Result<Arc<Tables>, DebugError>>,
     tables_bytes: usize,
-    /// Names by unit and entry: each is paid for once, however many addresses are asked for.
-    names: BTreeMap<(usize, usize), Option<Arc<str>>>,
+    /// Names by entry: each is paid for once, however many addresses are asked for.
+    names: BTreeMap<Place, Option<Arc<str>>>,
+    variables: Option<Result<Arc<Variables>, DebugError>>,
+    types: Types,
     budget: Budget,
 }
 
 impl DebugInfo {
     /// Finds the units of a file's sections. `shared` is the file its `.gnu_debugaltlink` names, if it has one.
     pub fn new(sections: DebugSections, shared: Option<DebugSections>) -> Result<Self, DebugError> {
+        Self::with_package(sections, shared, None)
+    }
+
+    /// The same; `package` has what was split off (`.dwp`), read by [`DebugSections::read_split`].
+    pub fn with_package(
+        sections: DebugSections,
+        shared: Option<DebugSections>,
+        package: Option<DebugSections>,
+    ) -> Result<Self, DebugError> {
         if !sections.has_units() {
             return Err(DebugError::None);
         }
-        let bytes = sections.len() + shared.as_ref().map_or(0, DebugSections::len);
-        let mut budget = Budget::of(bytes);
-        let units = Units::find(&dwarf_of(&sections, shared.as_ref()), &mut budget)?;
-        let shared_units = match &shared {
-            Some(shared) => Units::find(&shared.dwarf(), &mut budget)?,
-            None => Units::default(),
-        };
-        Ok(Self {
-            shared_units,
-            sections,
+        let content = Content {
+            own: sections,
             shared,
+            package,
+            splits: Vec::new(),
+        };
+        let mut budget = Budget::of(content.len());
+        let mut units = AllUnits::default();
+        units.own = Units::find(&content.dwarf(Part::Own)?, None, &mut budget)?;
+        if content.shared.is_some() {
+            units.shared = Units::find(&content.dwarf(Part::Shared)?, None, &mut budget)?;
+        }
+        Ok(Self {
+            content,
             units,
+            split_files: None,
             tables: BTreeMap::new(),
             tables_bytes: 0,
             names: BTreeMap::new(),
+            variables: None,
+            types: Types::default(),
             budget,
         })
+    }
+
+    /// Takes split files (`.dwo`) from here, each when it is first needed.
+    #[must_use]
+    pub fn with_split_files(mut self, files: Box<dyn SplitFiles>) -> Self {
+        self.split_files = Some(files);
+        self
+    }
+
+    /// Split files that were needed and not found, or not believed, each with the reason; and how many more there are.
+    pub fn split_refusals(&self) -> (&[String], usize) {
+        self.units.refusals()
     }
 
     /// The functions at an ELF virtual address with their places in the source, innermost first; empty where nothing is
     /// known. The address is of this file: debug files have the addresses of the file they belong to.
     pub fn frames(&mut self, address: u64) -> Result<Vec<SourceFrame>, DebugError> {
-        let Some(unit) = self.units.at(address) else {
+        let Some(unit) = self.units.own.at(address) else {
             return Ok(Vec::new());
         };
         let tables = self.tables(unit)?;
         let row = tables.lines.at(address);
         let mut place = row.map(|row| (tables.lines.file(row.file), row.line, row.column));
         let mut frames = Vec::new();
-        for node in tables.functions.chain(address) {
-            let function = self.name(unit, node.entry)?;
-            let (file, line, column) = place.take().unwrap_or((None, 0, 0));
-            frames.push(SourceFrame {
-                function,
-                file,
-                line,
-                column,
-            });
-            place = Some((
-                tables.lines.file(node.call_file),
-                node.call_line,
-                node.call_column,
-            ));
+        if let Some((part, unit)) = tables.body {
+            for node in tables.functions.chain(address) {
+                let entry = node.entry;
+                let function = self.name(Place { part, unit, entry })?;
+                let (file, line, column) = place.take().unwrap_or((None, 0, 0));
+                frames.push(SourceFrame {
+                    function,
+                    file,
+                    line,
+                    column,
+                });
+                place = Some((
+                    tables.lines.file(node.call_file),
+                    node.call_line,
+                    node.call_column,
+                ));
+            }
         }
         if frames.is_empty()
             && let Some((file, line, column)) = place
@@ -139,10 +181,60 @@ impl DebugInfo {
 
     /// The rows of the line table within `start..end`, in ascending order; the first may begin before `start`.
     pub fn rows(&mut self, start: u64, end: u64) -> Result<Vec<LineRow>, DebugError> {
-        let Some(unit) = self.units.at(start) else {
+        let Some(unit) = self.units.own.at(start) else {
             return Ok(Vec::new());
         };
         Ok(self.tables(unit)?.lines.within(start, end))
+    }
+
+    /// The variable at an ELF virtual address, and its member there. Reads all units when first asked.
+    pub fn member(&mut self, address: u64) -> Result<Option<DataMember>, DebugError> {
+        let found = self.variables()?.before(address);
+        self.member_of(found, address)
+    }
+
+    /// The same for a variable of threads, by the offset in a thread's block.
+    pub fn thread_member(&mut self, offset: u64) -> Result<Option<DataMember>, DebugError> {
+        let found = self.variables()?.of_thread_before(offset);
+        self.member_of(found, offset)
+    }
+
+    fn member_of(
+        &mut self,
+        found: Option<(u64, Place)>,
+        address: u64,
+    ) -> Result<Option<DataMember>, DebugError> {
+        let Some((start, variable)) = found else {
+            return Ok(None);
+        };
+        let mut source = Source {
+            content: &mut self.content,
+            units: &mut self.units,
+            budget: &mut self.budget,
+        };
+        let kind = self.types.of_variable(&mut source, variable)?;
+        let Some(kind) = kind else { return Ok(None) };
+        let path = members::path(&mut self.types, &mut source, kind, address - start)?;
+        let Some((path, rest)) = path else {
+            return Ok(None);
+        };
+        Ok(Some(DataMember {
+            variable: self.name(variable)?,
+            start,
+            path,
+            rest,
+        }))
+    }
+
+    fn variables(&mut self) -> Result<Arc<Variables>, DebugError> {
+        if let Some(known) = &self.variables {
+            return known.clone();
+        }
+        let (content, units) = (&mut self.content, &mut self.units);
+        let files = self.split_files.as_deref_mut();
+        let read = Variables::read(content, units, files, &mut self.budget).map(Arc::new);
+        self.variables = Some(read.clone());
+        read
     }
 
     fn tables(&mut self, unit: usize) -> Result<Arc<Tables>, DebugError> {
@@ -162,38 +254,34 @@ impl DebugInfo {
     }
 
     fn read(&mut self, unit: usize) -> Result<Tables, DebugError> {
-        let dwarf = dwarf_of(&self.sections, self.shared.as_ref());
         let budget = &mut self.budget;
-        let opened = self.units.open(&dwarf, unit, budget)?;
+        let (content, units) = (&mut self.content, &mut self.units);
+        let body = units.body(content, self.split_files.as_deref_mut(), unit, budget)?;
+        let dwarf = self.content.dwarf(Part::Own)?;
+        let opened = units.own.open(&dwarf, unit, budget)?;
+        let lines = Lines::read(&dwarf, &opened, budget)?;
+        let functions = match body {
+            Some((Part::Own, _)) => Functions::read(&dwarf, &opened.unit, budget)?,
+            Some((part, unit)) => {
+                let dwarf = self.content.dwarf(part)?;
+                let opened = units.of(part).open(&dwarf, unit, budget)?;
+                Functions::read(&dwarf, &opened.unit, budget)?
+            }
+            None => Functions::default(),
+        };
         Ok(Tables {
-            lines: Lines::read(&dwarf, &opened, budget)?,
-            functions: Functions::read(&dwarf, &opened.unit, budget)?,
+            lines,
+            functions,
+            body,
         })
     }
 
-    fn name(&mut self, unit: usize, entry: usize) -> Result<Option<Arc<str>>, DebugError> {
-        if let Some(known) = self.names.get(&(unit, entry)) {
+    fn name(&mut self, place: Place) -> Result<Option<Arc<str>>, DebugError> {
+        if let Some(known) = self.names.get(&place) {
             return Ok(known.clone());
         }
-        let dwarf = dwarf_of(&self.sections, self.shared.as_ref());
-        let mut files = Files {
-            own: &mut self.units,
-            shared: &mut self.shared_units,
-        };
-        let name = names::of(&dwarf, &mut files, unit, entry, &mut self.budget)?;
-        self.names.insert((unit, entry), name.clone());
+        let name = names::of(&self.content, &mut self.units, place, &mut self.budget)?;
+        self.names.insert(place, name.clone());
         Ok(name)
     }
-}
-
-/// The sections as gimli wants them; costs nothing.
-fn dwarf_of<'a>(
-    sections: &'a DebugSections,
-    shared: Option<&'a DebugSections>,
-) -> Dwarf<Bytes<'a>> {
-    let mut dwarf = sections.dwarf();
-    if let Some(shared) = shared {
-        dwarf.set_sup(shared.dwarf());
-    }
-    dwarf
 }

@@ -1,10 +1,12 @@
 //! Names of functions, which entries often have of other entries, of other units, even of other files.
 
 use super::budget::Budget;
+use super::content::{Content, Part, Place};
+use super::split::AllUnits;
 use super::units::Units;
 use super::{Bytes, DebugError};
 use gimli::constants as dw;
-use gimli::{AttributeValue, DebugInfoOffset, Dwarf, UnitOffset};
+use gimli::{AttributeValue, DebugInfoOffset, UnitOffset};
 use std::sync::Arc;
 
 /// References followed for one name; real ones take three.
@@ -13,36 +15,16 @@ const HOPS_MAX: usize = 16;
 /// Longest name kept, in bytes.
 const NAME_MAX: usize = 64 << 10;
 
-/// Units of a file and of what it shares with others.
-pub(super) struct Files<'u> {
-    pub(super) own: &'u mut Units,
-    pub(super) shared: &'u mut Units,
-}
-
-/// Where an entry is.
-#[derive(Clone, Copy)]
-struct Place {
-    shared: bool,
-    unit: usize,
-    entry: usize,
-}
-
-/// Name of the function whose entry lies at an offset in a unit: as linked, else as written.
+/// Name of the function or variable whose entry is here: as linked, else as written.
 pub(super) fn of(
-    dwarf: &Dwarf<Bytes<'_>>,
-    files: &mut Files<'_>,
-    unit: usize,
-    entry: usize,
+    content: &Content,
+    units: &mut AllUnits,
+    mut place: Place,
     budget: &mut Budget,
 ) -> Result<Option<Arc<str>>, DebugError> {
-    let mut place = Place {
-        shared: false,
-        unit,
-        entry,
-    };
     let mut written = None;
     for _ in 0..HOPS_MAX {
-        let (linked, name, next) = look(dwarf, files, place, budget)?;
+        let (linked, name, next) = look(content, units, place, budget)?;
         if linked.is_some() {
             return Ok(linked);
         }
@@ -59,17 +41,16 @@ type Found = (Option<Arc<str>>, Option<Arc<str>>, Option<Place>);
 
 /// What one entry says: linked name, written name, which entry says more.
 fn look(
-    dwarf: &Dwarf<Bytes<'_>>,
-    files: &mut Files<'_>,
+    content: &Content,
+    units: &mut AllUnits,
     place: Place,
     budget: &mut Budget,
 ) -> Result<Found, DebugError> {
-    let (dwarf, units) = match (place.shared, dwarf.sup()) {
-        (false, _) => (dwarf, &mut *files.own),
-        (true, Some(shared)) => (shared, &mut *files.shared),
-        (true, None) => return Ok((None, None, None)),
-    };
-    let unit = units.open(dwarf, place.unit, budget)?.unit;
+    if place.part == Part::Shared && content.shared.is_none() {
+        return Ok((None, None, None));
+    }
+    let dwarf = &content.dwarf(place.part)?;
+    let unit = units.of(place.part).open(dwarf, place.unit, budget)?.unit;
     let offset = UnitOffset(place.entry);
     let mut entries = unit.header.entries_raw(&unit.abbreviations, Some(offset))?;
     let (mut linked, mut written, mut next) = (None, None, None);
@@ -98,20 +79,24 @@ fn look(
         Ok((!text.is_empty()).then(|| Arc::from(&*text)))
     };
     let (linked, written) = (text(linked)?, text(written)?);
-    let next = match next {
-        Some(AttributeValue::UnitRef(UnitOffset(entry))) => Some(Place { entry, ..place }),
-        Some(AttributeValue::DebugInfoRef(at)) => find(units, at, place.shared),
-        Some(AttributeValue::DebugInfoRefSup(at)) => find(files.shared, at, true),
-        _ => None,
-    };
+    let next = next.and_then(|next| referred(units, place, next));
     Ok((linked, written, next))
 }
 
-fn find(units: &Units, at: DebugInfoOffset<usize>, shared: bool) -> Option<Place> {
-    let (unit, entry) = units.holding(at)?;
-    Some(Place {
-        shared,
-        unit,
-        entry,
-    })
+/// The entry that an attribute of an entry refers to; not by signature.
+pub(super) fn referred(
+    units: &mut AllUnits,
+    from: Place,
+    to: AttributeValue<Bytes<'_>>,
+) -> Option<Place> {
+    let find = |units: &Units, part, at: DebugInfoOffset<usize>| {
+        let (unit, entry) = units.holding(at)?;
+        Some(Place { part, unit, entry })
+    };
+    match to {
+        AttributeValue::UnitRef(UnitOffset(entry)) => Some(Place { entry, ..from }),
+        AttributeValue::DebugInfoRef(at) => find(units.of(from.part), from.part, at),
+        AttributeValue::DebugInfoRefSup(at) => find(&units.shared, Part::Shared, at),
+        _ => None,
+    }
 }

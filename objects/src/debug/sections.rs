@@ -3,7 +3,7 @@
 use super::links::{self, DebugLink};
 use super::{Bytes, DebugError};
 use crate::{ObjectId, image};
-use gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
+use gimli::{Dwarf, DwarfPackage, EndianSlice, RunTimeEndian, SectionId};
 use object::Endianness;
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -22,9 +22,10 @@ pub(super) const UNPACKED_ALWAYS: u64 = 1 << 20;
 const LINK_MAX: u64 = 8 << 10;
 
 /// What is read, by number of the section.
-const WANTED: [SectionId; 10] = [
+const WANTED: [SectionId; 12] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
+    SectionId::DebugCuIndex,
     SectionId::DebugInfo,
     SectionId::DebugLine,
     SectionId::DebugLineStr,
@@ -32,6 +33,7 @@ const WANTED: [SectionId; 10] = [
     SectionId::DebugRngLists,
     SectionId::DebugStr,
     SectionId::DebugStrOffsets,
+    SectionId::DebugTuIndex,
     SectionId::DebugTypes,
 ];
 
@@ -48,12 +50,21 @@ pub struct DebugSections {
 impl DebugSections {
     /// Reads a file of `len` bytes: only its headers and what it has of debug information.
     pub fn read<R: Read + Seek>(file: &mut R, len: u64) -> Result<Self, DebugError> {
+        Self::read_kind(file, len, Kind::Whole)
+    }
+
+    /// Reads what was split off into a file (`.dwo`), left in an object file, or packed together (`.dwp`).
+    pub fn read_split<R: Read + Seek>(file: &mut R, len: u64) -> Result<Self, DebugError> {
+        Self::read_kind(file, len, Kind::Split)
+    }
+
+    fn read_kind<R: Read + Seek>(file: &mut R, len: u64, kind: Kind) -> Result<Self, DebugError> {
         let unreadable = |error: io::Error| DebugError::Unreadable { kind: error.kind() };
         let size = usize::try_from(len).map_err(|_| DebugError::Sections { len })?;
         let image = image::read_image(file, size).map_err(unreadable)?;
         match image.get(4).map(|class| elf::FileClass(*class)) {
-            Some(elf::ELFCLASS32) => read::<FileHeader32<Endianness>, R>(file, &image),
-            Some(elf::ELFCLASS64) => read::<FileHeader64<Endianness>, R>(file, &image),
+            Some(elf::ELFCLASS32) => read::<FileHeader32<Endianness>, R>(file, &image, kind),
+            Some(elf::ELFCLASS64) => read::<FileHeader64<Endianness>, R>(file, &image, kind),
             _ => Err(DebugError::Sections { len }),
         }
     }
@@ -83,6 +94,12 @@ impl DebugSections {
         self.sections.iter().map(Vec::len).sum()
     }
 
+    /// Bytes of the longer table of units of a package.
+    pub(super) fn index_len(&self) -> usize {
+        let units = self.section(SectionId::DebugCuIndex).len();
+        units.max(self.section(SectionId::DebugTuIndex).len())
+    }
+
     fn section(&self, id: SectionId) -> &[u8] {
         let at = WANTED.iter().position(|wanted| *wanted == id);
         at.and_then(|at| self.sections.get(at))
@@ -93,6 +110,32 @@ impl DebugSections {
         let view = |id| Ok::<_, gimli::Error>(EndianSlice::new(self.section(id), self.endian));
         // Lending cannot fail.
         Dwarf::load(view).unwrap_or_default()
+    }
+
+    /// The same of a package of split files.
+    pub(super) fn package(&self) -> Result<DwarfPackage<Bytes<'_>>, DebugError> {
+        let view = |id| Ok::<_, gimli::Error>(EndianSlice::new(self.section(id), self.endian));
+        Ok(DwarfPackage::load(
+            view,
+            EndianSlice::new(&[], self.endian),
+        )?)
+    }
+}
+
+/// Which sections of a file are meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Whole,
+    /// Those named `….dwo`.
+    Split,
+}
+
+impl Kind {
+    fn name(self, id: SectionId) -> Option<&'static str> {
+        match self {
+            Self::Whole => Some(id.name()),
+            Self::Split => id.dwo_name(),
+        }
     }
 }
 
@@ -118,6 +161,7 @@ pub(super) enum Packed {
 fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
     file: &mut R,
     image: &[u8],
+    kind: Kind,
 ) -> Result<DebugSections, DebugError> {
     let len = image.len() as u64;
     let broken = |_| DebugError::Sections { len };
@@ -174,14 +218,23 @@ fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
                     place.packed = Packed::Old;
                 }
                 let name = old.as_deref().unwrap_or(name);
-                let at = WANTED.iter().position(|id| id.name().as_bytes() == name);
+                let is_it =
+                    |id: &SectionId| kind.name(*id).is_some_and(|one| one.as_bytes() == name);
+                let at = WANTED.iter().position(is_it);
                 let Some((at, id)) = at.and_then(|at| Some((at, WANTED.get(at)?))) else {
                     continue;
                 };
                 let bytes = content(file, place, budget, id.name(), endian)?;
                 budget = budget.saturating_sub(bytes.len() as u64);
-                if let Some(to) = found.sections.get_mut(at).filter(|to| to.is_empty()) {
-                    *to = bytes;
+                // A split file has a section for each unit of a type.
+                let several = kind == Kind::Split
+                    && matches!(id, SectionId::DebugInfo | SectionId::DebugTypes);
+                if let Some(to) = found.sections.get_mut(at) {
+                    if to.is_empty() {
+                        *to = bytes;
+                    } else if several {
+                        to.extend(bytes);
+                    }
                 }
             }
         }

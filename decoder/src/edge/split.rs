@@ -1,0 +1,61 @@
+//! Where split debug information lies: the files that compilers wrote beside objects, and packages of them.
+
+use super::Places;
+use super::places::is_regular;
+use memwide_objects::{DebugSections, SplitFiles, SplitName};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Split files of one program.
+#[derive(Debug)]
+pub(super) struct SplitPlaces {
+    places: Places,
+    /// The program's own folder.
+    beside: PathBuf,
+}
+
+impl SplitPlaces {
+    /// Of a program or its debug file.
+    pub(super) fn of(program: &Path, places: &Places) -> Self {
+        Self {
+            places: places.clone(),
+            beside: program.parent().unwrap_or(Path::new("/")).to_owned(),
+        }
+    }
+}
+
+impl SplitFiles for SplitPlaces {
+    fn load(&mut self, name: &SplitName) -> Result<DebugSections, String> {
+        let named = Path::new(&name.name);
+        let folder = name.folder.as_deref().map(Path::new);
+        let whole = folder.map_or_else(|| named.to_owned(), |folder| folder.join(named));
+        let mut paths = Vec::new();
+        if whole.is_absolute() {
+            paths.push(self.places.below_root(&whole));
+        }
+        paths.extend(named.file_name().map(|name| self.beside.join(name)));
+        match paths.iter().find(|path| is_regular(path)) {
+            Some(path) => read(path),
+            None => Err(format!("{}: not there", whole.display())),
+        }
+    }
+}
+
+/// The package of a program or of its debug file, if there is one; its units have ids, so that one of another build names
+/// nothing.
+pub(super) fn package(of: &[&Path]) -> Option<Result<DebugSections, String>> {
+    let paths = of.iter().map(|path| path.with_added_extension("dwp"));
+    let found = paths.into_iter().find(|path| is_regular(path))?;
+    Some(read(&found))
+}
+
+fn read(path: &Path) -> Result<DebugSections, String> {
+    let open = || {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok::<_, std::io::Error>((file, len))
+    };
+    let named = |why: String| format!("{}: {why}", path.display());
+    let (mut file, len) = open().map_err(|error| named(error.to_string()))?;
+    DebugSections::read_split(&mut file, len).map_err(|error| named(error.to_string()))
+}
