@@ -1,6 +1,7 @@
 //! A perf.data file opened for a command that needs no services. Every error names the file, the place and the remedy; all
 //! that was not shown is counted.
 
+mod refused;
 mod shards;
 
 pub(crate) use shards::Shard;
@@ -8,13 +9,14 @@ pub(crate) use shards::Shard;
 use crate::cli::SymbolArgs;
 use crate::failure::Failure;
 use memwide_decoder::Mode;
-use memwide_decoder::edge::{FileSource, Places, Refusal};
+use memwide_decoder::edge::{FileSource, Places};
 use memwide_decoder::local::{LocalSample, LocalSession, Skipped, Wanted};
 use memwide_perf_abi::file::{
     Cut, CutPart, DeferredCounts, EventTable, Features, FileRecord, PARTS_MAX, SpeCounts,
     TracingData, UserRecord, part_number,
 };
 use memwide_perf_abi::{FileError, PerfFile, RawRecord, Record, kind};
+use refused::Refused;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -209,7 +211,7 @@ impl Recording {
         })?;
         left.skipped = session.skipped();
         then(&mut session);
-        left.take_refused(session.refusals());
+        left.refused.take(session.refusals());
         Ok(left)
     }
 
@@ -410,12 +412,9 @@ pub(crate) struct Leftovers {
     /// The reader wanted no more.
     pub(crate) stopped: bool,
     damage: Option<InputError>,
-    /// Files with symbols that were refused, and how many more.
-    refused: (Vec<Refusal>, u64),
+    /// Files with symbols that were refused.
+    pub(crate) refused: Refused,
 }
-
-/// Refused files named on standard error; JSON has all that are known.
-const REFUSED_SAID: usize = 12;
 
 impl Leftovers {
     #[inline]
@@ -548,37 +547,9 @@ impl Leftovers {
         }
     }
 
-    /// Files whose symbols or debug information was refused: names are missing for a reason.
-    pub(crate) fn refused(&self) -> impl Iterator<Item = String> {
-        self.refused.0.iter().map(Refusal::to_string)
-    }
-
-    /// Those of one session; several sessions may have met the same.
-    fn take_refused(&mut self, (kept, more): (Vec<Refusal>, u64)) {
-        let all = &mut self.refused.0;
-        for refusal in kept {
-            if !all.contains(&refusal) {
-                all.push(refusal);
-            }
-        }
-        self.refused.1 += more;
-    }
-
-    #[expect(clippy::print_stderr, reason = "said beside the answer, not in it")]
-    fn say_refused(&self) {
-        let (kept, more) = &self.refused;
-        for refused in self.refused().take(REFUSED_SAID) {
-            eprintln!("memwide: names are missing: {refused}");
-        }
-        let hidden = kept.len().saturating_sub(REFUSED_SAID) as u64 + more;
-        if hidden > 0 {
-            eprintln!("memwide: names are missing: {hidden} more files were refused");
-        }
-    }
-
     /// Bad input if the records broke off or the file is not whole. Says which symbol files were refused.
     pub(crate) fn into_result(self) -> Result<(), Failure> {
-        self.say_refused();
+        self.refused.say();
         let incomplete = self.incomplete().filter(|_| self.is_bad() && !self.stopped);
         match self.damage.or(incomplete) {
             Some(damage) => Err(Failure::bad_input(damage)),

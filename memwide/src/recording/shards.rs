@@ -152,7 +152,7 @@ impl Recording {
         for said in said {
             left.shown += said.shown;
             left.skipped += said.skipped;
-            left.take_refused(said.refused);
+            left.refused.take(said.refused);
         }
         Ok((left, shards))
     }

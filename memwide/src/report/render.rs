@@ -148,7 +148,7 @@ pub(crate) fn completeness(left: &Leftovers) -> Value {
         "unfinished": left.unfinished,
         "cut_at": left.cut.map(|cut| cut.at),
         "notes": left.lines(),
-        "symbols_refused": left.refused().collect::<Vec<_>>(),
+        "symbols_refused": left.refused.lines(),
     })
 }
 
