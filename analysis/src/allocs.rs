@@ -41,7 +41,7 @@ pub const SKIP: [&str; 18] = [
 
 /// Functions of programs that get memory for whoever asked: of the C library, of C++ and Rust, of jemalloc and
 /// mimalloc. Whole names, or beginnings that end in `*`.
-pub const ALLOCATORS: [&str; 49] = [
+pub const ALLOCATORS: [&str; 51] = [
     "mmap",
     "mmap64",
     "__mmap",
@@ -49,6 +49,7 @@ pub const ALLOCATORS: [&str; 49] = [
     "__GI___mmap*",
     "mremap",
     "__mremap",
+    "__GI___mremap",
     "brk",
     "__brk",
     "sbrk",
@@ -86,6 +87,7 @@ pub const ALLOCATORS: [&str; 49] = [
     "__rustc::__r*",
     "alloc::alloc::*",
     "alloc::raw_vec::*",
+    "<alloc::raw_vec::*",
     "<alloc::alloc::Global as*",
     "std::allocator<*",
     "_rjem_*",

@@ -1,7 +1,7 @@
 //! Acts of known size, recorded here while they happen, without a PMU: faults, switches, breakpoints, system calls, the clock.
 
 use crate::run::{json, rows, text};
-use memwide_tests::programs::{Builder, C, Program, acts};
+use memwide_tests::programs::{Builder, C, CPP, Language, Program, RUST, acts};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,9 +17,13 @@ struct Acts {
 impl Acts {
     /// `None`, said loudly, without a compiler.
     fn built() -> Option<Self> {
-        let builder = Builder::new(&[("acts.c", acts())]);
         let args = ["-O1", "-g", "-fno-omit-frame-pointer", "-no-pie"];
-        let program = builder.compile(C, "acts.c", "acts", &args)?;
+        Self::of(C, "acts.c", &args)
+    }
+
+    fn of(language: Language, source: &str, args: &[&str]) -> Option<Self> {
+        let builder = Builder::new(&acts());
+        let program = builder.compile(language, source, "acts", args)?;
         Some(Self {
             builder,
             program,
@@ -336,47 +340,76 @@ fn a_chase_and_a_stream_are_found_by_their_lines() {
 }
 
 #[test]
-fn memory_that_stays_is_told_from_memory_that_goes_behind_malloc() {
-    let Some(mut acts) = Acts::built() else {
-        return;
-    };
-    let mut perf = Command::new("perf");
-    let calls = "syscalls:sys_enter_mmap,syscalls:sys_exit_mmap,syscalls:sys_enter_munmap,syscalls:sys_enter_brk,syscalls:sys_exit_brk";
-    perf.args([
-        "record",
-        "-q",
-        "-c",
-        "1",
-        "--call-graph",
-        "dwarf,4096",
-        "-e",
-        calls,
-    ]);
-    let Some(file) = acts.run(perf, &[], &["memory"]) else {
-        return;
-    };
-    let document = json("allocs", &file, &["-F", "comm=acts"]);
-    let row = |function: &str| {
-        rows(&document)
-            .iter()
-            .find(|row| row["function"] == function)
-            .unwrap_or_else(|| panic!("{function}: {document:#}"))
-    };
-    let (keep, churn) = (row("keep"), row("churn"));
-    assert_eq!(
-        (&keep["allocations"], &keep["frees"], &keep["pattern"]),
-        (&16.into(), &0.into(), &"growth".into()),
-        "{keep}"
-    );
-    assert!(keep["live_bytes"].as_u64().unwrap() >= 16 << 20, "{keep}");
-    assert!(
-        keep["callers"].as_str().unwrap().starts_with("leak ← main"),
-        "{keep}"
-    );
-    assert_eq!(
-        (&churn["allocations"], &churn["frees"], &churn["pattern"]),
-        (&20.into(), &20.into(), &"churn".into()),
-        "{churn}"
-    );
-    assert_eq!(churn["live_bytes"], 0, "{churn}");
+fn memory_that_stays_is_told_from_memory_that_goes_behind_every_allocator() {
+    const CALLS: &str = "syscalls:sys_enter_mmap,syscalls:sys_exit_mmap,syscalls:sys_enter_munmap,\
+                         syscalls:sys_enter_mremap,syscalls:sys_exit_mremap";
+    for (language, source, args, [keep, leak, churn]) in [
+        (C, "acts.c", &["-O2"][..], ["keep", "leak", "churn"]),
+        (
+            CPP,
+            "memory.cpp",
+            &["-O2"],
+            [
+                "store::Kept<store::Block>::keep",
+                "store::leak",
+                "store::churn",
+            ],
+        ),
+        (
+            RUST,
+            "memory.rs",
+            &["-O"],
+            ["memory::keep", "memory::leak", "memory::churn"],
+        ),
+    ] {
+        let Some(mut acts) = Acts::of(language, source, args) else {
+            continue;
+        };
+        let mut perf = Command::new("perf");
+        perf.args([
+            "record",
+            "-q",
+            "-c",
+            "1",
+            "-m",
+            "1024",
+            "--call-graph",
+            "dwarf,4096",
+            "-e",
+            CALLS,
+        ]);
+        let Some(file) = acts.run(perf, &[], &["memory"]) else {
+            return;
+        };
+        let document = json("allocs", &file, &["-F", "comm=acts"]);
+        let row = |function: &str| {
+            let found = rows(&document)
+                .iter()
+                .find(|row| row["function"] == function);
+            found.unwrap_or_else(|| panic!("{source} {function}: {document:#}"))
+        };
+        let what = |row: &Value| {
+            let number = |key: &str| row[key].as_u64().unwrap();
+            (
+                number("allocations"),
+                number("frees"),
+                number("live_bytes") >> 20,
+                row["pattern"].as_str().unwrap().to_owned(),
+            )
+        };
+        assert_eq!(
+            what(row(keep)),
+            (16, 0, 16, "growth".to_owned()),
+            "{source}"
+        );
+        assert!(
+            row(keep)["callers"].as_str().unwrap().starts_with(leak),
+            "{document:#}"
+        );
+        assert_eq!(
+            what(row(churn)),
+            (20, 20, 0, "churn".to_owned()),
+            "{source}"
+        );
+    }
 }

@@ -15,9 +15,14 @@ pub fn sources() -> [(&'static str, &'static str); 5] {
     ]
 }
 
-/// A program in C that does something of known size a run, as its argument says.
-pub fn acts() -> &'static str {
-    include_str!("source/acts.c")
+/// Programs that do something of known size, by the names they are compiled under: in C, as their argument says; in C++ and
+/// Rust, what C does as `memory`.
+pub fn acts() -> [(&'static str, &'static str); 3] {
+    [
+        ("acts.c", include_str!("source/acts.c")),
+        ("memory.cpp", include_str!("source/memory.cpp")),
+        ("memory.rs", include_str!("source/memory.rs.in")),
+    ]
 }
 
 /// One place of a program where memory is accessed.
