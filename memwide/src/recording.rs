@@ -109,6 +109,9 @@ impl Recording {
                 file,
                 places: Places {
                     kallsyms: symbols.kallsyms.clone().or_else(|| own_kallsyms(path)),
+                    written: std::fs::metadata(path)
+                        .and_then(|meta| meta.modified())
+                        .ok(),
                     ..symbols.places()
                 },
                 wanted: Wanted::ALL,

@@ -8,6 +8,7 @@ use memwide_objects::{DebugLink, DebugSections, ObjectId, crc32};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Folder of separate debug files.
 const DEBUG_ROOT: &str = "/usr/lib/debug";
@@ -29,6 +30,8 @@ pub struct Places {
     pub debuginfod: Vec<String>,
     /// Folder of what those servers answered; that of debuginfod's own client where not given.
     pub debuginfod_cache: Option<PathBuf>,
+    /// When the recording was written, where that is known: what has no build id and was changed since is another file.
+    pub written: Option<SystemTime>,
 }
 
 impl Places {
@@ -57,6 +60,12 @@ impl Places {
             if !is_regular(&path) {
                 continue;
             }
+            if !is_known && self.is_newer(&path) {
+                return Err(format!(
+                    "{} was changed after the recording, and no build id tells whether it is the same; --symfs / takes it",
+                    identity.path
+                ));
+            }
             if !is_known || has_id(&path, &identity.id) {
                 return Ok(path);
             }
@@ -81,6 +90,13 @@ impl Places {
             Some(asked) => format!("{why}; {asked}"),
             None => why,
         })
+    }
+
+    /// Whether a file was changed after the recording; below a root of their own files are as they were put there.
+    fn is_newer(&self, path: &Path) -> bool {
+        let changed = || std::fs::metadata(path).and_then(|meta| meta.modified());
+        let written = self.written.filter(|_| self.symfs.is_none());
+        written.is_some_and(|written| changed().is_ok_and(|changed| changed > written))
     }
 
     fn candidates(&self, identity: &Identity) -> Vec<PathBuf> {

@@ -382,6 +382,10 @@ fn memory_that_stays_is_told_from_memory_that_goes_behind_every_allocator() {
             return;
         };
         let document = json("allocs", &file, &["-F", "comm=acts"]);
+        if document["completeness"]["lost"] != 0 {
+            eprintln!("skipped: the machine was too busy to record every call");
+            continue;
+        }
         let row = |function: &str| {
             let found = rows(&document)
                 .iter()

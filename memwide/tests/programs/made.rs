@@ -5,7 +5,7 @@ use crate::builds::{Built, Names, OF_C, OF_CPP, OF_GO, OF_RUST, Table, all};
 use crate::run::{json, perf, rows, text};
 use memwide_model::DataSrc;
 use memwide_model::data_src::{lock, lvl, op, snoop};
-use memwide_tests::programs::Place;
+use memwide_tests::programs::{Builder, C, Place, Told, sources};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -296,7 +296,10 @@ impl Built {
             {
                 continue;
             }
-            let outer = plain(&place.outer);
+            let mut expected = vec![plain(comm), "main".to_owned(), plain(&place.outer)];
+            if self.build.lines && place.function != place.outer {
+                expected.push(format!("{} (inlined)", plain(&place.function)));
+            }
             let found = folded.lines().filter(|line| {
                 let frames: Vec<String> = line
                     .rsplit_once(' ')
@@ -305,7 +308,7 @@ impl Built {
                     .split(';')
                     .map(plain)
                     .collect();
-                frames == [comm.as_str(), "main", &outer].map(plain)
+                frames == expected
             });
             assert_eq!(
                 found.count(),
@@ -413,6 +416,28 @@ fn check(table: &Table) {
 #[test]
 fn c_programs_are_told_right_in_every_build() {
     check(&OF_C);
+}
+
+#[test]
+fn what_was_built_again_after_the_recording_is_not_named_by_its_new_symbols() {
+    let builder = Builder::new(&sources());
+    let build = |args: &[&str]| builder.compile(C, "truth.c", "program", args);
+    let Some(program) = build(&["-O2", "-Wl,--build-id=none"]) else {
+        return;
+    };
+    let told = Told::by(&program, &[builder.path("mapped").to_str().unwrap()]);
+    let file = builder.path("program.data");
+    told.write(&file, &ACCESSES);
+    let document = || json("report", &file, &["--sort", "symbol"]);
+    let names = |document: &Value| -> Vec<String> {
+        let rows = rows(document).iter();
+        rows.map(|row| row["symbol"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert!(names(&document()).contains(&"chase".to_owned()));
+    build(&["-O0", "-Wl,--build-id=none"]).unwrap();
+    let now = names(&document());
+    assert!(now.iter().all(|name| name.starts_with("0x")), "{now:?}");
 }
 
 #[test]

@@ -11,9 +11,10 @@ template <typename T> struct Kept {
     all.back()->bytes[0] = 1;
   }
 };
-Kept<Block> kept;
+Kept<Block> &kept = *new Kept<Block>; // nobody destroys it
 __attribute__((noinline)) void leak() {
   for (int i = 0; i < 16; i++) kept.keep();
+  __asm__ volatile("" : : "r"(kept.all.data()) : "memory"); // the last call is no jump
 }
 __attribute__((noinline)) void churn() {
   for (int i = 0; i < 20; i++) {
