@@ -2,6 +2,7 @@
 //! kind. For tests that run perf on the same file.
 
 use crate::generated::{ANON, Generated, Places, Random, side_band};
+use crate::programs::{Builder, C};
 use memwide_perf_abi::file::{EventSpec, Features, NumaNode, feature};
 use memwide_perf_abi::{
     Attr, AttrFlags, FileWriter, SampleFields, SampleLayout, Weight, attr_kind, encode, misc,
@@ -9,7 +10,6 @@ use memwide_perf_abi::{
 };
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// CPUs, two nodes of four.
 const CPUS: u32 = 8;
@@ -92,7 +92,6 @@ fn word(random: &mut Random, words: Words) -> u64 {
 /// Builds a small program of many functions and variables, whose symbols perf reads in no time; without a compiler the running
 /// program stands in.
 fn program(folder: &Path) -> PathBuf {
-    let (code, program) = (folder.join("many.c"), folder.join("many"));
     let mut source = String::new();
     for at in 0..60 {
         source.push_str(&format!(
@@ -100,17 +99,9 @@ fn program(folder: &Path) -> PathBuf {
         ));
     }
     source.push_str("int main(void) { return 0; }\n");
-    std::fs::write(&code, source).unwrap();
-    let built = Command::new("cc")
-        .args(["-O1", "-o"])
-        .arg(&program)
-        .arg(&code)
-        .status();
-    if built.is_ok_and(|status| status.success()) {
-        program
-    } else {
-        std::env::current_exe().unwrap()
-    }
+    let builder = Builder::within(folder, &[("many.c", &source)]);
+    let built = builder.compile(C, "many.c", "many", &["-O1"]);
+    built.unwrap_or_else(|| std::env::current_exe().unwrap())
 }
 
 /// Writes a file of that many samples; the program they fall on is built beside it.

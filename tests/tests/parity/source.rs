@@ -1,6 +1,7 @@
 //! Lines of the source, on a program compiled and recorded here.
 
 use crate::perf::{self, memwide};
+use memwide_tests::programs::{Builder, C};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,16 +29,8 @@ int main(void) {
 /// A recording of the program with perf, or `None` (said loudly).
 pub(crate) fn recorded(folder: &Path) -> Option<PathBuf> {
     let path = |name: &str| folder.join(name);
-    std::fs::write(path("hot.c"), PROGRAM).unwrap();
-    let mut cc = Command::new("cc");
-    let cc = cc
-        .args(["-g", "-O1", "-o"])
-        .arg(path("hot"))
-        .arg(path("hot.c"));
-    if !cc.output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: no C compiler `cc`");
-        return None;
-    }
+    let builder = Builder::within(folder, &[("hot.c", PROGRAM)]);
+    builder.compile(C, "hot.c", "hot", &["-g", "-O1"])?;
     let mut record = Command::new("perf");
     record.args([
         "record",

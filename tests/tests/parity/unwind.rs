@@ -1,6 +1,7 @@
 //! Callers from copies of the stack: a program without frame pointers, whose calls are known, beside perf.
 
 use crate::perf::{self, memwide};
+use memwide_tests::programs::{Builder, C};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,21 +31,13 @@ int main(void) {
 /// A recording with copies of the stack, or `None` (said loudly).
 fn recorded(folder: &Path) -> Option<PathBuf> {
     let path = |name: &str| folder.join(name);
-    std::fs::write(path("calls.c"), PROGRAM).unwrap();
-    let mut cc = Command::new("cc");
-    let cc = cc
-        .args([
-            "-O1",
-            "-fomit-frame-pointer",
-            "-fno-optimize-sibling-calls",
-            "-o",
-        ])
-        .arg(path("calls"))
-        .arg(path("calls.c"));
-    if !cc.output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: no C compiler `cc`");
-        return None;
-    }
+    let builder = Builder::within(folder, &[("calls.c", PROGRAM)]);
+    builder.compile(
+        C,
+        "calls.c",
+        "calls",
+        &["-O1", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"],
+    )?;
     let mut record = Command::new("perf");
     record.args(["record", "-q", "-e", "cpu-clock:u", "-c", "1000000"]);
     record.args(["--call-graph", "dwarf,4096", "-o"]);
