@@ -1,6 +1,7 @@
 //! All that one file says about its addresses.
 
-use crate::{Limits, ObjectError, Segments, Symbols, elf};
+use crate::places::Places;
+use crate::{Limits, ObjectError, Segments, Source, Symbols, elf};
 
 /// Something a table had to leave out, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +86,9 @@ impl Gaps {
     }
 }
 
+/// Rank of a name with its place in the source: above every [`Source`].
+pub const RANK_DWARF: u8 = 4;
+
 /// Functions, objects, thread-locals and segments of one file.
 ///
 /// Addresses are ELF virtual addresses (kernel virtual ones for kallsyms). Within an array no two
@@ -96,6 +100,7 @@ pub struct SymbolTable {
     pub(crate) objects: Symbols,
     pub(crate) thread_locals: Symbols,
     pub(crate) gaps: Gaps,
+    pub(crate) places: Places,
 }
 
 impl SymbolTable {
@@ -138,6 +143,25 @@ impl SymbolTable {
     /// Thread-local variables; starts are offsets in a thread's block of this file.
     pub fn thread_locals(&self) -> &Symbols {
         &self.thread_locals
+    }
+
+    /// Rank of the best name in the table, 0 to 4: as [`Source`], and 4 where debug information tells lines too.
+    pub fn rank(&self) -> u8 {
+        let best = self.functions.iter().map(|symbol| symbol.source).max();
+        if self.has_source() {
+            RANK_DWARF
+        } else {
+            best.unwrap_or(Source::None) as u8
+        }
+    }
+
+    /// Rank of the name of the function at a place, as [`SymbolTable::rank`].
+    pub fn rank_of(&self, function: usize) -> u8 {
+        if self.source_of(function).is_some() {
+            return RANK_DWARF;
+        }
+        let found = self.functions.get(function);
+        found.map_or(Source::None, |symbol| symbol.source) as u8
     }
 
     /// Where the file's parts are loaded.

@@ -5,6 +5,8 @@
 //!   gaps, segments (count; vaddr offset file_size mem_size flags each)
 //!   functions, objects, thread-locals, each as columns:
 //!     count, bytes of names, start deltas, sizes, flags (u8), sources (u8), lengths of names, names
+//!   version 2, of tables that know the source: count of files, length and path of each,
+//!     for every function the file (from 1; 0: none) and the line
 //! ```
 //!
 //! All numbers are LEB128 varints unless said otherwise. Columns, because equal things side by side
@@ -14,6 +16,7 @@ use std::io::Read;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::places::{PATH_BYTES_MAX, Places};
 use crate::table::Gaps;
 use crate::{
     Flags, Limits, Segment, Segments, Source, Symbol, SymbolTable, Symbols, SymbolsBuilder,
@@ -22,6 +25,8 @@ use crate::{
 
 const MAGIC: [u8; 4] = *b"MWSY";
 const VERSION: u8 = 1;
+/// With the places of functions in the source; only tables that have them are of it, so that older receivers read the rest.
+const VERSION_SOURCE: u8 = 2;
 const HEADER_LEN: usize = MAGIC.len() + 1 + 8;
 
 /// Names compress tenfold already at the quickest level; higher ones cost the node more than the
@@ -49,10 +54,17 @@ impl SymbolTable {
         for symbols in [&self.functions, &self.objects, &self.thread_locals] {
             put_symbols(&mut plain, symbols);
         }
+        if self.has_source() {
+            put_places(&mut plain, &self.places);
+        }
         let packed = pack(&plain);
         let mut bytes = Vec::with_capacity(HEADER_LEN + packed.len());
         bytes.extend_from_slice(&MAGIC);
-        bytes.push(VERSION);
+        bytes.push(if self.has_source() {
+            VERSION_SOURCE
+        } else {
+            VERSION
+        });
         bytes.extend_from_slice(&xxh3_64(&packed).to_le_bytes());
         bytes.extend_from_slice(&packed);
         bytes
@@ -68,10 +80,10 @@ impl SymbolTable {
         if [m0, m1, m2, m3] != MAGIC {
             return Err(not_a_table);
         }
-        if version != VERSION {
+        if version != VERSION && version != VERSION_SOURCE {
             return Err(WireError::Version {
                 got: version,
-                known: VERSION,
+                known: VERSION_SOURCE,
             });
         }
         let (got, expected) = (xxh3_64(packed), u64::from_le_bytes(sum));
@@ -89,6 +101,11 @@ impl SymbolTable {
         let functions = from.symbols(&mut room)?;
         let objects = from.symbols(&mut room)?;
         let thread_locals = from.symbols(&mut room)?;
+        let places = if version == VERSION_SOURCE {
+            from.places(functions.len())?
+        } else {
+            Places::default()
+        };
         if !from.rest.is_empty() {
             return Err(WireError::Malformed {
                 what: "bytes behind the end",
@@ -100,6 +117,7 @@ impl SymbolTable {
             objects,
             thread_locals,
             gaps,
+            places,
         })
     }
 }
@@ -129,6 +147,22 @@ fn put_symbols(to: &mut Vec<u8>, symbols: &Symbols) {
     symbols
         .iter()
         .for_each(|symbol| to.extend_from_slice(symbol.name.as_bytes()));
+}
+
+fn put_places(to: &mut Vec<u8>, places: &Places) {
+    put(to, places.files.len() as u64);
+    for file in &places.files {
+        put(to, file.len() as u64);
+        to.extend_from_slice(file.as_bytes());
+    }
+    places
+        .of
+        .iter()
+        .for_each(|(file, _)| put(to, u64::from(*file)));
+    places
+        .of
+        .iter()
+        .for_each(|(_, line)| put(to, u64::from(*line)));
 }
 
 /// Compresses; in memory this fails only for want of memory, where the bytes go uncompressed into
@@ -233,6 +267,26 @@ impl<'a> Reader<'a> {
         ))
     }
 
+    /// Of a table with this many functions.
+    fn places(&mut self, functions: usize) -> Result<Places, WireError> {
+        let what = "places in the source";
+        let count = self.count(what, functions)?;
+        let mut files = Vec::with_capacity(count);
+        let mut bytes = 0;
+        for _ in 0..count {
+            let len = self.count(what, PATH_BYTES_MAX - bytes)?;
+            bytes += len;
+            let path = std::str::from_utf8(self.bytes(len, what)?);
+            files.push(path.map_err(|_| WireError::Malformed { what })?.into());
+        }
+        let column = |from: &mut Self| -> Result<Vec<u32>, WireError> {
+            (0..functions).map(|_| from.small(what)).collect()
+        };
+        let (numbers, lines) = (column(self)?, column(self)?);
+        let of = numbers.into_iter().zip(lines).collect();
+        Ok(Places { files, of })
+    }
+
     fn symbols(&mut self, room: &mut Room) -> Result<Symbols, WireError> {
         let count = self.count("symbols", room.symbols)?;
         let name_bytes = self.count("bytes of names", room.name_bytes)?;
@@ -329,16 +383,24 @@ mod tests {
             objects in symbols(),
             thread_locals in symbols(),
             gaps in any::<u32>(),
+            lines in prop::collection::vec((0_u32..4, any::<u32>()), 40),
+            with_source in any::<bool>(),
         ) -> SymbolTable {
             let segment = |(vaddr, offset, file_size, mem_size, flags)| Segment {
                 vaddr, offset, file_size, mem_size, flags,
             };
+            let mut places = Places::default();
+            if with_source && functions.len() > 2 {
+                places.files = ["/src/a.c".into(), "b.rs".into()].into();
+                places.of = lines.into_iter().take(functions.len()).collect();
+            }
             SymbolTable {
                 segments: Segments::new(segments.into_iter().map(segment).collect()),
                 functions,
                 objects,
                 thread_locals,
                 gaps: Gaps::from_bits(gaps),
+                places,
             }
         }
     }
@@ -389,7 +451,7 @@ mod tests {
         assert_eq!(decode(b"hello"), Err(WireError::NotATable { len: 5 }));
         let mut newer = SymbolTable::default().encode();
         newer[4] = 9;
-        assert_eq!(decode(&newer), Err(WireError::Version { got: 9, known: 1 }));
+        assert_eq!(decode(&newer), Err(WireError::Version { got: 9, known: 2 }));
         // gaps 0, segments 0, then two million functions in eleven bytes.
         let mut plain = vec![0, 0];
         put(&mut plain, 2_000_000);
