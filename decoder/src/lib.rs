@@ -36,7 +36,7 @@ pub use machine::{Machine, Place};
 pub use memory::Memory;
 pub use names::{NameIx, Names};
 pub use service::{Config, ServeError, serve};
-pub use session::{Decoded, SectionError, Sent, Session, Want, unpack};
+pub use session::{Decoded, InUse, SectionError, Sent, Session, Want, unpack};
 pub use space::{Area, Fork, Policy, Space, Spaces};
 pub use symbols::{Object, ObjectIx, Objects, TableState, What};
 pub use table::{Loaded, relative};

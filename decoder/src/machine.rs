@@ -25,6 +25,8 @@ const KERNEL_NAME: &str = "[kernel.kallsyms";
 const KERNEL_DSO: &str = "[kernel.kallsyms]";
 /// Most dumps remembered.
 const JIT_DUMPS_MAX: usize = 1 << 16;
+/// Most processes that generate code whose ends are counted.
+const JIT_PROCESSES_MAX: usize = 1 << 16;
 /// Name under which the collector and every other part of memwide runs.
 const OWN_COMM: &str = "memwide";
 /// The process that starts kernel threads.
@@ -62,6 +64,8 @@ pub struct Machine {
     kernel_object: Option<ObjectIx>,
     /// Dumps that processes mapped, by the mapping of the code they generate.
     jit_dumps: FxHashMap<MappingId, Box<str>>,
+    /// How many processes of a number that generated code have ended: the next one of it is another.
+    ended: FxHashMap<u32, u32>,
     /// Place of memwide's own name.
     own: NameIx,
 }
@@ -81,6 +85,7 @@ impl Machine {
             boot: Box::default(),
             kernel_object: None,
             jit_dumps: FxHashMap::default(),
+            ended: FxHashMap::default(),
         }
     }
 
@@ -157,7 +162,14 @@ impl Machine {
                 self.spaces
                     .fork(fork, record_misc & misc::FORK_EXEC != 0, time);
             }
-            Record::Exit(task) => self.spaces.exit(task.pid, task.tid, time),
+            Record::Exit(task) => {
+                if task.pid == task.tid
+                    && let Some(ended) = self.ended.get_mut(&task.pid)
+                {
+                    *ended = ended.wrapping_add(1);
+                }
+                self.spaces.exit(task.pid, task.tid, time);
+            }
             Record::Mmap(mmap) => self.mmap(&widen(mmap), record_misc, time),
             Record::Mmap2(mmap) => self.mmap(mmap, record_misc, time),
             Record::Ksymbol(symbol) => {
@@ -239,6 +251,9 @@ impl Machine {
         let generated = is_nameless || name.starts_with("/SYSV");
         let identity = if generated && access.executable {
             what = What::Jit;
+            if self.ended.len() < JIT_PROCESSES_MAX {
+                self.ended.entry(mmap.pid).or_default();
+            }
             self.jit_identity(mmap.pid)
         } else {
             match (self.build_id_of(mmap, name), name) {
@@ -267,13 +282,25 @@ impl Machine {
     }
 
     fn jit_identity(&self, pid: u32) -> Identity {
-        let id = hashed("jit", &[&self.boot, &pid.to_le_bytes()]);
+        let ended = self.ended.get(&pid).copied().unwrap_or_default();
+        let mut parts: Vec<&[u8]> = vec![&self.boot];
+        let (pid_bytes, ended) = (pid.to_le_bytes(), ended.to_le_bytes());
+        parts.push(&pid_bytes);
+        if ended != [0; 4] {
+            parts.push(&ended);
+        }
+        let id = hashed("jit", &parts);
         Identity::new(Kind::Jit, &id, &format!("/tmp/perf-{pid}.map"))
     }
 
     /// The dump of a process's generated code, if it mapped one: runtimes do that to say where it is.
     pub(crate) fn jit_dump(&self, mapping: MappingId) -> Option<&str> {
         self.jit_dumps.get(&mapping).map(|path| &**path)
+    }
+
+    /// The dump that the process of this number mapped.
+    pub(crate) fn jit_dump_of(&self, pid: u32) -> Option<&str> {
+        self.jit_dump(self.jit_identity(pid).mapping_id())
     }
 
     fn build_id_of(&self, mmap: &Mmap2<'_>, name: &str) -> Option<Box<[u8]>> {

@@ -7,8 +7,16 @@ label_set! {
     pub enum TableEnd("outcome") {
         /// Another session of this process had it.
         Memory => "memory",
-        /// The disk cache had it.
+        /// The folder that decoders share had it.
         Disk => "disk",
+        /// A collector was asked.
+        Asked => "asked",
+        /// Another stream or decoder ships it; this one waits.
+        Waited => "waited",
+        /// An upload that had broken off went on.
+        Resumed => "resumed",
+        /// A better table replaced the one in use.
+        Better => "better",
         /// The collector shipped it.
         Shipped => "shipped",
         /// The collector has none.
@@ -23,6 +31,14 @@ declare_metrics! {
     pub counter SAMPLES = "decoder_decoded_samples_total", Samples, "Rows decoded, repeats included.";
     pub counter POISONED = "decoder_poisoned_batches_total", Batches, "Batches given up as undecodable.";
     pub counter TABLES = "decoder_symbol_requests_total", Requests, "Symbol tables that sessions wanted.", by TableEnd;
+    pub counter TOLD = "decoder_told_symbols_total", Symbols, "Names sent to what was stored before they were known.";
+    pub counter LEASES_LOST = "decoder_lost_lease_requests_total", Requests, "Uploads that another decoder took over.";
+    pub counter SHELF_EVICTED = "decoder_symbol_store_evicted_files_total", Files, "Symbol tables removed to make room.";
+    pub counter SHELF_DAMAGED = "decoder_symbol_store_damaged_files_total", Files, "Kept symbol tables that were damaged.";
+    pub counter SHELF_FULL = "decoder_symbol_store_refused_files_total", Files, "Symbol tables not kept: no room, all others in use.";
+    pub gauge SHELF_BYTES = "decoder_symbol_store_bytes", Bytes, "Size of the symbol tables kept for all decoders.";
+    pub counter UNRESOLVED = "decoder_unresolved_rows_total", Rows, "Rows whose symbol table had not come in time.";
+    pub gauge WAITING = "decoder_waiting_symbol_requests", Requests, "Symbol tables that streams wait for now.";
     pub gauge STREAMS = "decoder_open_streams", Streams, "Collector streams open now.";
     pub histogram DECODE = "decoder_decode_seconds", Seconds, "Time to decode one batch.",
         [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0];

@@ -144,6 +144,11 @@ impl Object {
         &self.identity.path
     }
 
+    /// It is code that a process generates: its table grows with it.
+    pub(crate) fn is_generated(&self) -> bool {
+        self.identity.kind == Kind::Jit
+    }
+
     /// Build id, where it is one.
     pub fn build_id(&self) -> Option<&[u8]> {
         let is = !matches!(self.identity.kind, Kind::Content | Kind::Jit);
@@ -240,13 +245,23 @@ impl Objects {
         }
     }
 
-    /// A thing known by its path only turns out to be this file: from now on it has the file's id.
+    /// Something that has this id.
+    pub(crate) fn place_of(&self, mapping: MappingId) -> Option<ObjectIx> {
+        let slot = *self.tables_by_id.get(&mapping)?;
+        self.iter()
+            .find(|(_, object)| object.table == slot)
+            .map(|(at, _)| at)
+    }
+
+    /// A thing known by its path or process only turns out to be this: from now on it has this id.
     ///
-    /// The answer is that id; things that are known better than by path keep theirs.
+    /// The answer is that id; things that are known better keep theirs.
     pub fn identify(&mut self, path_only: MappingId, kind: Kind, id: &[u8]) -> MappingId {
         let mut found = path_only;
         for object in &mut self.all {
-            if object.mapping == path_only && object.identity.kind == Kind::Path {
+            let is_guess = object.identity.kind == Kind::Path
+                || (object.identity.kind == Kind::Jit && kind == Kind::Jit);
+            if object.mapping == path_only && is_guess {
                 object.identity = Identity::new(kind, id, &object.identity.path);
                 object.mapping = object.identity.mapping_id();
                 found = object.mapping;

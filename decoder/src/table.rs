@@ -6,6 +6,7 @@ use memwide_model::{Context, FunctionId, MappingId};
 use memwide_objects::{
     Access, Flags, Index, Symbol, SymbolRef, SymbolTable, Symbols, SymbolsBuilder, demangle,
 };
+use memwide_proto::v1;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -26,7 +27,10 @@ pub struct Loaded {
     /// Functions that tell the context they are the entry of.
     entries: OnceLock<FxHashMap<u32, Context>>,
     is_kernel: bool,
+    /// Addresses are used again for other functions.
+    is_generated: bool,
     demangles: bool,
+    rank: u8,
     /// Demangled names of functions and of variables; filled by whoever first shows one, for all sessions.
     shown: [ShownNames; 2],
 }
@@ -44,6 +48,8 @@ impl Loaded {
             function_ids: OnceLock::new(),
             entries: OnceLock::new(),
             is_kernel: kind == Kind::Kernel,
+            is_generated: kind == Kind::Jit,
+            rank: table.rank(),
             demangles: !matches!(kind, Kind::Kernel | Kind::Module | Kind::Bpf),
             shown: [OnceLock::new(), OnceLock::new()],
             table,
@@ -53,6 +59,11 @@ impl Loaded {
     /// The table itself.
     pub fn table(&self) -> &SymbolTable {
         &self.table
+    }
+
+    /// Rank of its best name, see [`SymbolTable::rank`].
+    pub fn rank(&self) -> u8 {
+        self.rank
     }
 
     /// A function's or variable's name as shown: programs' are demangled, the kernel's stand as they are. Empty if there is no
@@ -108,10 +119,26 @@ impl Loaded {
         let ids = self.function_ids.get_or_init(|| {
             let functions = self.table.functions().iter();
             functions
-                .map(|symbol| FunctionId::new(self.mapping, symbol.start))
+                .map(|symbol| {
+                    if self.is_generated {
+                        FunctionId::generated(self.mapping, symbol.start, symbol.name)
+                    } else {
+                        FunctionId::new(self.mapping, symbol.start)
+                    }
+                })
                 .collect()
         });
         ids.get(function.index()).copied().unwrap_or_default()
+    }
+
+    /// File and line of a function, where debug information told.
+    pub fn source_of(&self, function: SymbolRef) -> Option<(&str, u32)> {
+        self.table.source_of(function.index())
+    }
+
+    /// Rank of a function's name, see [`SymbolTable::rank_of`].
+    pub fn rank_of(&self, function: SymbolRef) -> u8 {
+        self.table.rank_of(function.index())
     }
 
     /// The function's symbol.
@@ -122,6 +149,28 @@ impl Loaded {
     /// The variable's symbol.
     pub fn object(&self, object: SymbolRef) -> Option<Symbol<'_>> {
         self.table.objects().get(object.index())
+    }
+
+    /// The definition of the function at a place of the table, for what was stored before its name was known.
+    pub(crate) fn definition(&self, function: usize) -> Option<v1::FunctionDef> {
+        let symbol = self.table.functions().get(function)?;
+        let shown = if self.demangles {
+            demangle(symbol.name)
+        } else {
+            Cow::Borrowed(symbol.name)
+        };
+        let (file, line) = self.table.source_of(function).unwrap_or_default();
+        Some(v1::FunctionDef {
+            function_id: FunctionId::new(self.mapping, symbol.start).0,
+            mapping_id: self.mapping.0,
+            start: symbol.start,
+            name: shown.into_owned(),
+            linkage_name: symbol.name.to_owned(),
+            rank: u32::from(self.table.rank_of(function)),
+            size: symbol.size,
+            file: file.to_owned(),
+            line,
+        })
     }
 
     /// What a kernel function tells of the context, if it is an entry point.

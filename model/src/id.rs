@@ -111,6 +111,17 @@ impl FunctionId {
         )
     }
 
+    /// A function of generated code: at its address there may be another one later, which is not it.
+    pub fn generated(mapping: MappingId, start: u64, name: &str) -> Self {
+        Self(
+            ContentHash::of("generated")
+                .number(mapping.0)
+                .number(start)
+                .bytes(name.as_bytes())
+                .finish(),
+        )
+    }
+
     /// Stands for every function of a mapping whose starts are not known.
     pub fn unresolved(mapping: MappingId) -> Self {
         Self(ContentHash::of("unresolved").number(mapping.0).finish())

@@ -136,11 +136,8 @@ mod tests {
         let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let named = SymbolTable::from_elf(&whole, &Limits::default()).unwrap();
         let frames = FrameSections::read(&mut Cursor::new(&whole), whole.len() as u64).unwrap();
-        let mut bare = SymbolTable::from_parts(
-            Segments::default(),
-            Symbols::default(),
-            Symbols::default(),
-        );
+        let mut bare =
+            SymbolTable::from_parts(Segments::default(), Symbols::default(), Symbols::default());
         bare.add_starts(&frames, &Limits::default());
         let starts = bare.functions();
         let sized = named

@@ -20,6 +20,7 @@ fn generated_code_is_current() {
         .bytes(".memwide.v1.Section.data")
         .bytes(".memwide.v1.RowBlock.native_zstd")
         .bytes(".memwide.v1.SymbolChunk.data")
+        .bytes(".memwide.v1.NamesPiece.data")
         .emit_rerun_if_changed(false)
         .compile_fds(set)
         .expect("code is generated");

@@ -1,10 +1,11 @@
 //! Definitions and host facts as rows, each content once a day.
 
-use memwide_model::{ContentHash, LatencyKind, Region, Source, Tier};
+use memwide_model::{ContentHash, FunctionId, LatencyKind, MappingId, Region, Source, Tier};
 use memwide_proto::v1::{self, mapping_identity::Kind};
 use memwide_store::rows::{
     DataDef, DataRow, EventRow, Events, FunctionRow, FunctionsDef, HostRow, Hosts, LocationRow,
-    Locations, MappingRow, Mappings, NativeBlock, StackRow, Stacks, WorkloadRow, Workloads,
+    Locations, MappingRow, Mappings, Nameless, NamelessRow, NativeBlock, StackRow, Stacks,
+    SymbolTableRow, SymbolTables, WorkloadRow, Workloads,
 };
 use prost::Message as _;
 
@@ -23,7 +24,9 @@ pub(super) struct Definitions {
     events: Chunks<Events>,
     functions: Chunks<FunctionsDef>,
     mappings: Chunks<Mappings>,
+    symbols: Chunks<SymbolTables>,
     locations: Chunks<Locations>,
+    nameless: Chunks<Nameless>,
     stacks: Chunks<Stacks>,
     data: Chunks<DataDef>,
     workloads: Chunks<Workloads>,
@@ -63,7 +66,9 @@ impl Definitions {
         self.events.bytes()
             + self.functions.bytes()
             + self.mappings.bytes()
+            + self.symbols.bytes()
             + self.locations.bytes()
+            + self.nameless.bytes()
             + self.stacks.bytes()
             + self.data.bytes()
             + self.workloads.bytes()
@@ -74,7 +79,9 @@ impl Definitions {
         self.events.messages()
             + self.functions.messages()
             + self.mappings.messages()
+            + self.symbols.messages()
             + self.locations.messages()
+            + self.nameless.messages()
             + self.stacks.messages()
             + self.data.messages()
             + self.workloads.messages()
@@ -84,16 +91,24 @@ impl Definitions {
     pub(super) fn finish(self, blocks: &mut Vec<NativeBlock>) {
         blocks.extend(self.events.finish());
         blocks.extend(self.mappings.finish());
+        blocks.extend(self.symbols.finish());
         blocks.extend(self.functions.finish());
         blocks.extend(self.locations.finish());
+        blocks.extend(self.nameless.finish());
         blocks.extend(self.stacks.finish());
         blocks.extend(self.data.finish());
         blocks.extend(self.workloads.finish());
         blocks.extend(self.hosts.finish());
     }
 
-    /// Writes what of `sent` is new today; `seconds` is the batch's close.
-    pub(super) fn add(&mut self, memory: &mut Memory, sent: &v1::Definitions, seconds: u32) {
+    /// Writes what of a host's `sent` is new today; `seconds` is the batch's close.
+    pub(super) fn add(
+        &mut self,
+        memory: &mut Memory,
+        host: &str,
+        sent: &v1::Definitions,
+        seconds: u32,
+    ) {
         let today = seconds / 86_400;
         for def in &sent.events {
             memory.learn_event(def);
@@ -107,11 +122,15 @@ impl Definitions {
                 .number(def.function_id)
                 .number(def.rank.into())
                 .bytes(def.name.as_bytes())
-                .bytes(def.linkage_name.as_bytes());
+                .bytes(def.linkage_name.as_bytes())
+                .bytes(def.file.as_bytes())
+                .number(u64::from(def.line))
+                .number(def.size);
             if memory.is_news(today, &content) {
                 let (name, linkage_name) = (short(&def.name), short(&def.linkage_name));
+                let file = short(&def.file);
                 self.functions
-                    .room(0, 40 + name.len() + linkage_name.len())
+                    .room(0, 52 + name.len() + linkage_name.len() + file.len())
                     .push(&FunctionRow {
                         function_id: def.function_id,
                         mapping_id: def.mapping_id,
@@ -119,6 +138,9 @@ impl Definitions {
                         name,
                         linkage_name,
                         rank: code(def.rank),
+                        size: def.size,
+                        file,
+                        line: def.line,
                         last_seen: seconds,
                     });
             }
@@ -129,6 +151,26 @@ impl Definitions {
                 &ContentHash::of("mappings").bytes(&def.encode_to_vec()),
             ) {
                 self.add_mapping(def, seconds);
+            }
+        }
+        for def in &sent.symbols {
+            let content = ContentHash::of("symbols")
+                .bytes(host.as_bytes())
+                .bytes(&def.encode_to_vec());
+            if memory.is_news(today, &content) {
+                let (host, reason) = (short(host), short(&def.reason));
+                let remedy = short(&def.remedy);
+                self.symbols
+                    .room(0, 32 + host.len() + reason.len() + remedy.len())
+                    .push(&SymbolTableRow {
+                        mapping_id: def.mapping_id,
+                        host,
+                        rank: code(def.rank),
+                        functions: def.functions,
+                        reason,
+                        remedy,
+                        last_seen: seconds,
+                    });
             }
         }
         for def in &sent.locations {
@@ -143,6 +185,15 @@ impl Definitions {
                     function_id: def.function_id,
                     last_seen: seconds,
                 });
+                if def.function_id == FunctionId::unresolved(MappingId(def.mapping_id)).0 {
+                    self.nameless.room(0, 40).push(&NamelessRow {
+                        location_id: def.location_id,
+                        stored_as: def.function_id,
+                        mapping_id: def.mapping_id,
+                        address: def.address,
+                        last_seen: seconds,
+                    });
+                }
             }
         }
         for def in &sent.stacks {

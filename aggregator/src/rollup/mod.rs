@@ -114,7 +114,8 @@ impl Rollup {
     ) -> Added {
         let closed_s = u32::try_from(batch.closed_wall_ns / 1_000_000_000).unwrap_or(u32::MAX);
         if let Some(definitions) = &batch.definitions {
-            self.definitions.add(memory, definitions, now_s);
+            self.definitions
+                .add(memory, &batch.host, definitions, now_s);
         }
         if let Some(readings) = &batch.readings {
             self.definitions
@@ -141,6 +142,9 @@ impl Rollup {
                     added.malformed = Some(malformed);
                 }
             }
+        }
+        if batch.host.is_empty() && batch.ledger.is_empty() && batch.accesses.is_none() {
+            return added; // names of what was stored before: no host's sign of life
         }
         *counts.entry((0, Reason::Batches)).or_default() += 1;
         self.add_ledger(memory, source, batch, stored, closed_s, &counts);

@@ -198,6 +198,7 @@ fn definitions() -> v1::Definitions {
                 name: format!("function_{index}"),
                 linkage_name: String::new(),
                 rank: 3,
+                ..v1::FunctionDef::default()
             })
             .collect(),
         mappings: vec![v1::MappingDef {

@@ -1,6 +1,6 @@
 //! Work on a session, done off the async threads.
 
-use super::tables::{Found, Tables};
+use super::tables::{Place, Tables};
 use crate::identity::Kind;
 use crate::metrics::{self, TableEnd};
 use crate::session::{Sent, Session, Want};
@@ -45,7 +45,11 @@ pub(super) fn decode(
         }
         decoded = work.session.decode(batch, &work.sent);
     }
+    work.session.goes_on();
     let mut block = decoded.batch;
+    let unresolved = u32::from(Reason::Unresolved.code());
+    let unresolved = block.ledger.iter().filter(|one| one.reason == unresolved);
+    metrics::UNRESOLVED.add(unresolved.map(|one| one.records).sum());
     let limit = limits::MESSAGE_BYTES_MAX - (64 << 10);
     if block.encoded_len() > limit {
         tracing::warn!(
@@ -68,51 +72,72 @@ fn find(session: &mut Session, tables: &Tables, wants: &[Want]) -> (bool, Vec<Wa
     let mut rest = Vec::new();
     let mut found_any = false;
     for want in wants {
-        // A path names another file on each host: such tables are not shared.
-        let shared = !want.identity.id.is_empty();
-        let found = shared.then(|| tables.find(want.mapping, kind_of(&want.identity)));
-        match found.flatten() {
-            Some((loaded, found)) => {
-                metrics::TABLES.add(
-                    match found {
-                        Found::Memory => TableEnd::Memory,
-                        Found::Disk => TableEnd::Disk,
-                    },
-                    1,
-                );
-                session.table_known(want.mapping, loaded);
-                found_any = true;
-            }
-            None => rest.push(want.clone()),
+        if want.is_shared() && find_one(session, tables, want) {
+            found_any = true;
+        } else {
+            rest.push(want.clone());
         }
     }
     (found_any, rest)
+}
+
+/// Gives the session a table that this process or the shelf has.
+pub(super) fn find_one(session: &mut Session, tables: &Tables, want: &Want) -> bool {
+    let Some((loaded, place)) = tables.find(want.mapping, kind_of(&want.identity)) else {
+        return false;
+    };
+    let end = match place {
+        Place::Memory => TableEnd::Memory,
+        Place::Shelf => TableEnd::Disk,
+    };
+    metrics::TABLES.add(end, 1);
+    session.table_known(want.mapping, loaded);
+    true
+}
+
+/// Gives the session what is better than the tables it uses.
+pub(super) fn improve(session: &mut Session, tables: &Tables) {
+    for used in session.tables_in_use() {
+        if tables.rank(used.mapping) > used.rank
+            && let Some((loaded, _)) = tables.find(used.mapping, used.kind)
+            && Some(loaded.rank()) > used.rank
+        {
+            metrics::TABLES.add(TableEnd::Better, 1);
+            session.table_known(used.mapping, loaded);
+        }
+    }
 }
 
 fn kind_of(identity: &v1::MappingIdentity) -> Kind {
     Kind::of_wire(identity.kind)
 }
 
-/// Takes a table a collector shipped.
+/// Takes a table a collector shipped. The answer is the mapping whose names are better now than they were.
 pub(super) fn take(
     session: &mut Session,
     tables: &Tables,
     mapping: MappingId,
     found: Option<&v1::MappingIdentity>,
     bytes: &[u8],
-) {
+) -> Option<MappingId> {
     match tables.decode(bytes) {
         Ok(table) => {
             metrics::TABLES.add(TableEnd::Shipped, 1);
             let (mapping, loaded, shared) = session.table_arrived(mapping, table, found);
-            if shared {
-                tables.keep(mapping, &loaded, bytes);
+            if !shared {
+                return None;
             }
+            let identity = found.cloned().unwrap_or_default();
+            let committed = tables.commit(mapping, &identity, &loaded, bytes);
+            let is_better = committed.before.is_some_and(|rank| rank < loaded.rank());
+            is_better.then_some(mapping)
         }
         Err(error) => {
             metrics::TABLES.add(TableEnd::Refused, 1);
             tracing::warn!(%mapping, %error, "a collector sent a broken symbol table");
             session.table_unavailable(mapping, &error.to_string());
+            tables.spoiled(mapping);
+            None
         }
     }
 }

@@ -9,12 +9,16 @@
 
 mod config;
 mod error;
+mod history;
 mod job;
+mod names;
 mod parcels;
 mod registry;
+mod shelf;
 mod stream;
 mod tables;
 mod upstream;
+mod wanted;
 
 pub use config::Config;
 pub use error::ServeError;
@@ -22,6 +26,7 @@ pub use error::ServeError;
 use memwide_proto::{limits, v1};
 use memwide_service::run::{Spawner, Tasks};
 use memwide_service::{CancellationToken, grpc};
+use names::NamesService;
 use registry::Registry;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,12 +39,16 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use v1::ingest_server::{Ingest, IngestServer};
+use v1::names_server::NamesServer;
 
 /// Answers that may wait for a connection; small ones.
 const ANSWERS: usize = 64;
 
 /// Between the stop and the end: a batch that is being decoded is given up, its collector still has it.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Pause between two looks at the folder of symbol tables.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// HTTP/2 window of a stream, in bytes: one batch on its way and one behind it.
 const WINDOW_BYTES: u32 = 2 << 20;
@@ -51,6 +60,9 @@ struct Shared {
     registry: Arc<Registry>,
     tables: Arc<Tables>,
     workers: Arc<Semaphore>,
+    /// Whose turn it is to tell names to what was stored before.
+    telling: Semaphore,
+    spawner: Spawner,
 }
 
 /// Serves `Ingest` on `listener` until `stop` is cancelled.
@@ -65,25 +77,38 @@ pub async fn serve(
     let folder = config.symbol_dir.clone();
     let tables = Tables::new(&folder, config.symbol_bytes_max)
         .map_err(|source| ServeError::SymbolDir { folder, source })?;
+    let tables = Arc::new(tables);
+    let tasks = Tasks::new(stop.child_token());
+    tasks.spawn(
+        "symbols",
+        watch_tables(Arc::clone(&tables), tasks.stop().clone()),
+    );
     let shared = Arc::new(Shared {
         registry: Registry::new(config.session_keep(), config.sessions_kept),
         workers: Arc::new(Semaphore::new(config.decoders())),
-        tables: Arc::new(tables),
+        tables,
+        telling: Semaphore::new(1),
+        spawner: tasks.spawner(),
         config,
     });
-    let tasks = Tasks::new(stop.child_token());
-    let service = Service {
-        shared,
-        spawner: tasks.spawner(),
-    };
+    let names = NamesServer::new(NamesService {
+        shared: Arc::clone(&shared),
+    })
+    .max_decoding_message_size(limits::MESSAGE_BYTES_MAX);
+    let service = Service { shared };
     let server = IngestServer::new(service)
         .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
         .max_encoding_message_size(limits::MESSAGE_BYTES_MAX);
     let until = tasks.stop().clone();
     tasks.spawn("gRPC", async move {
-        grpc::serve(listener, Routes::new(server), WINDOW_BYTES, until)
-            .await
-            .map_err(|failure| ServeError::Serve(failure).into())
+        grpc::serve(
+            listener,
+            Routes::new(server).add_service(names),
+            WINDOW_BYTES,
+            until,
+        )
+        .await
+        .map_err(|failure| ServeError::Serve(failure).into())
     });
     tasks
         .run(GRACE)
@@ -116,9 +141,20 @@ fn check(config: &Config) -> Result<(), ServeError> {
     Ok(())
 }
 
+/// Looks what other decoders have put on the shelf, as long as the process runs.
+async fn watch_tables(tables: Arc<Tables>, stop: CancellationToken) -> anyhow::Result<()> {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        let tables = Arc::clone(&tables);
+        tokio::task::spawn_blocking(move || tables.look()).await?;
+    }
+}
+
 struct Service {
     shared: Arc<Shared>,
-    spawner: Spawner,
 }
 
 type Answer = Result<v1::DecoderMessage, Status>;
@@ -133,9 +169,9 @@ impl Ingest for Service {
     ) -> Result<Response<Self::CollectStream>, Status> {
         let (out, answers) = mpsc::channel(ANSWERS);
         let stream = Stream::new(Arc::clone(&self.shared), request.into_inner(), out);
-        let stop = self.spawner.stop().clone();
-        self.spawner
-            .spawn_visitor("collector stream", stream.run(stop));
+        let spawner = &self.shared.spawner;
+        let stop = spawner.stop().clone();
+        spawner.spawn_visitor("collector stream", stream.run(stop));
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
 }

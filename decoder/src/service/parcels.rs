@@ -1,5 +1,6 @@
 //! Symbol tables on their way from a collector, piece by piece.
 
+use super::shelf::Half;
 use memwide_model::MappingId;
 use memwide_proto::limits::SYMBOL_TABLE_BYTES_MAX;
 use memwide_proto::v1;
@@ -16,6 +17,8 @@ const BYTES_MAX: u64 = SYMBOL_TABLE_BYTES_MAX;
 struct Parcel {
     mapping: MappingId,
     bytes: Vec<u8>,
+    /// Checksum of the table that the first of `bytes` are of, if they were there before.
+    resumes: Option<u64>,
 }
 
 /// Open requests of one stream.
@@ -29,8 +32,10 @@ pub(super) struct Parcels {
 /// What a piece made of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrived {
-    /// More must come, or nobody asked.
+    /// Nobody asked.
     Nothing,
+    /// More must come; the piece at this offset is taken.
+    Piece(MappingId, u64),
     /// The whole table, as encoded.
     Table(MappingId, Vec<u8>),
     /// There is none.
@@ -41,19 +46,34 @@ pub(super) enum Arrived {
 
 impl Parcels {
     /// Opens a request; `None` when too many are open.
-    pub(super) fn ask(&mut self, mapping: MappingId) -> Option<u64> {
+    pub(super) fn ask(&mut self, mapping: MappingId, half: Option<Half>) -> Option<u64> {
         if self.open.len() >= REQUESTS_MAX {
             return None;
         }
         self.last += 1;
-        let bytes = Vec::new();
-        self.open.insert(self.last, Parcel { mapping, bytes });
+        let half = half.filter(|half| self.bytes + half.bytes.len() as u64 <= BYTES_MAX);
+        let (resumes, bytes) =
+            half.map_or((None, Vec::new()), |half| (Some(half.checksum), half.bytes));
+        self.bytes += bytes.len() as u64;
+        let parcel = Parcel {
+            mapping,
+            bytes,
+            resumes,
+        };
+        self.open.insert(self.last, parcel);
         Some(self.last)
     }
 
-    /// Whether a request is still open.
-    pub(super) fn is_open(&self, request: u64) -> bool {
-        self.open.contains_key(&request)
+    /// Where an upload is to go on and of what table; `(0, 0)` from its start.
+    pub(super) fn resumes(&self, request: u64) -> (u64, u64) {
+        let parcel = self.open.get(&request);
+        let resumes = parcel.and_then(|parcel| Some((parcel.bytes.len() as u64, parcel.resumes?)));
+        resumes.unwrap_or_default()
+    }
+
+    /// Mappings whose tables are under way.
+    pub(super) fn mappings(&self) -> impl Iterator<Item = MappingId> + '_ {
+        self.open.values().map(|parcel| parcel.mapping)
     }
 
     /// Takes a piece.
@@ -65,6 +85,11 @@ impl Parcels {
         if !chunk.unavailable.is_empty() {
             self.close(chunk.request);
             return Arrived::Unavailable(mapping, chunk.unavailable);
+        }
+        if chunk.offset == 0 && parcel.resumes.take().is_some() {
+            // Another table than the one that was begun: this one has its own start.
+            self.bytes -= parcel.bytes.len() as u64;
+            parcel.bytes.clear();
         }
         let have = parcel.bytes.len() as u64;
         let end = have.saturating_add(chunk.data.len() as u64);
@@ -91,7 +116,7 @@ impl Parcels {
         parcel.bytes.extend_from_slice(&chunk.data);
         self.bytes += growth;
         if end < total {
-            return Arrived::Nothing;
+            return Arrived::Piece(mapping, chunk.offset);
         }
         let bytes = self.close(chunk.request);
         let sum = xxh3_64(&bytes);
@@ -130,19 +155,41 @@ mod tests {
     #[test]
     fn pieces_in_order_make_a_table() {
         let mut parcels = Parcels::default();
-        let request = parcels.ask(MappingId(7)).unwrap();
+        let request = parcels.ask(MappingId(7), None).unwrap();
         let whole = b"symbols";
         assert_eq!(
             parcels.receive(piece(request, whole, 0, 3)),
-            Arrived::Nothing
+            Arrived::Piece(MappingId(7), 0)
         );
         let arrived = parcels.receive(piece(request, whole, 3, 7));
         assert_eq!(arrived, Arrived::Table(MappingId(7), whole.to_vec()));
-        assert!(!parcels.is_open(request));
+        assert_eq!(parcels.mappings().count(), 0);
         assert_eq!(
             parcels.receive(piece(request, whole, 0, 7)),
             Arrived::Nothing
         );
+    }
+
+    #[test]
+    fn an_upload_goes_on_or_begins_anew_as_the_collector_has_the_same_table_or_another() {
+        let whole = b"symbols";
+        let half = Half {
+            checksum: xxh3_64(whole),
+            total: 7,
+            bytes: whole[..3].to_vec(),
+        };
+        let mut parcels = Parcels::default();
+        let request = parcels.ask(MappingId(7), Some(half.clone())).unwrap();
+        assert_eq!(parcels.resumes(request), (3, half.checksum));
+        let arrived = parcels.receive(piece(request, whole, 3, 7));
+        assert_eq!(arrived, Arrived::Table(MappingId(7), whole.to_vec()));
+        let other = b"another table";
+        let request = parcels.ask(MappingId(7), Some(half)).unwrap();
+        let arrived = parcels.receive(piece(request, other, 0, 5));
+        assert_eq!(arrived, Arrived::Piece(MappingId(7), 0));
+        let arrived = parcels.receive(piece(request, other, 5, 13));
+        assert_eq!(arrived, Arrived::Table(MappingId(7), other.to_vec()));
+        assert_eq!(parcels.bytes, 0);
     }
 
     #[test]
@@ -165,7 +212,7 @@ mod tests {
         ];
         for chunk in broken {
             let mut parcels = Parcels::default();
-            assert_eq!(parcels.ask(MappingId(7)), Some(1));
+            assert_eq!(parcels.ask(MappingId(7), None), Some(1));
             assert!(matches!(parcels.receive(chunk), Arrived::Refused(..)));
             assert_eq!(parcels.bytes, 0);
         }
@@ -176,7 +223,7 @@ mod tests {
         let mut parcels = Parcels::default();
         let most = 10 * REQUESTS_MAX as u64;
         let opened = (0..most)
-            .filter(|n| parcels.ask(MappingId(*n)).is_some())
+            .filter(|n| parcels.ask(MappingId(*n), None).is_some())
             .count();
         assert_eq!(opened, REQUESTS_MAX);
     }

@@ -1,13 +1,16 @@
 //! One collector's stream, from `hello` to its end.
 
+mod symbols;
+
 use super::job::{self, Outcome, Work};
-use super::parcels::{Arrived, Parcels};
+use super::parcels::Parcels;
 use super::registry::Seat;
 use super::upstream::{OpenError, Upstream};
+use super::wanted::Wanted;
 use super::{Answer, Shared};
-use crate::metrics::{self, TableEnd};
-use crate::session::{Sent, Session, Want};
-use memwide_model::Source;
+use crate::metrics;
+use crate::session::{Sent, Session};
+use memwide_model::{MappingId, Source};
 use memwide_proto::v1::aggregator_to_decoder::Message as FromAggregator;
 use memwide_proto::v1::collector_message::Message as FromCollector;
 use memwide_proto::v1::decoder_message::Message as ToCollector;
@@ -20,12 +23,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tonic::Streaming;
 
 /// How long a connection may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);
+
+/// Pause between two looks for tables that others ship, and for better ones.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Pauses between attempts to reach an aggregator.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -105,7 +111,13 @@ impl Stream {
             seat = self.shared.registry.sit(source) => seat,
         };
         let replaced = seat.replaced.clone();
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut served = Served {
+            wanted: Wanted::new(Arc::clone(&self.shared.tables)),
+            changes: self.shared.tables.changes(),
+            look,
+            outdated: true,
             shared: self.shared,
             inbound: self.inbound,
             out: self.out,
@@ -172,7 +184,7 @@ async fn finish(out: &mpsc::Sender<Answer>, end: End) {
 
 /// Tables the first batch of the queue waits for.
 struct Waiting {
-    requests: Vec<u64>,
+    tables: Vec<MappingId>,
     until: Instant,
 }
 
@@ -186,6 +198,12 @@ struct Served {
     host: String,
     sent: Sent,
     parcels: Parcels,
+    /// Tables that samples of this source want.
+    wanted: Wanted,
+    changes: watch::Receiver<u64>,
+    look: Interval,
+    /// There may be better tables than those in use.
+    outdated: bool,
     /// Next batch to decode; `None` before `welcome`.
     expect: Option<u64>,
     /// The collector was told to go back: batches that were under way are passed over.
@@ -313,6 +331,13 @@ impl Served {
                     Ok(Some(message)) => self.collected(message).await,
                     Ok(None) | Err(_) => Err(End::Quiet),
                 },
+                Ok(()) = self.changes.changed() => {
+                    self.outdated = true;
+                    self.decide().await.map(|()| true)
+                }
+                _ = self.look.tick(), if self.outdated || self.wanted.waits_for_others() => {
+                    self.look().await.map(|()| true)
+                }
                 () = waited => {
                     self.waiting = None;
                     self.decode_first(upstream, false).await
@@ -389,43 +414,13 @@ impl Served {
             .await
     }
 
-    async fn take_symbols(&mut self, chunk: v1::SymbolChunk) -> Result<(), End> {
-        let identity = chunk.identity.clone();
-        match self.parcels.receive(chunk) {
-            Arrived::Nothing => Ok(()),
-            Arrived::Unavailable(mapping, reason) => {
-                metrics::TABLES.add(TableEnd::Unavailable, 1);
-                self.session().table_unavailable(mapping, &reason);
-                Ok(())
-            }
-            Arrived::Refused(mapping, reason) => {
-                metrics::TABLES.add(TableEnd::Refused, 1);
-                tracing::warn!(source = %self.source, %mapping, reason, "a collector sent a broken symbol table");
-                self.session().table_unavailable(mapping, &reason);
-                Ok(())
-            }
-            Arrived::Table(mapping, bytes) => {
-                let tables = Arc::clone(&self.shared.tables);
-                self.on_worker(move |work| {
-                    job::take(
-                        &mut work.session,
-                        &tables,
-                        mapping,
-                        identity.as_ref(),
-                        &bytes,
-                    );
-                })
-                .await
-            }
-        }
-    }
-
     /// Decodes what is due and does not wait. `false`: the aggregator is gone.
     async fn work(&mut self, upstream: &Upstream) -> Result<bool, End> {
         loop {
             let bound = self.shared.config.symbol_wait_bytes;
             if let Some(waiting) = &self.waiting {
-                let open = waiting.requests.iter().any(|id| self.parcels.is_open(*id));
+                let mut tables = waiting.tables.iter();
+                let open = tables.any(|mapping| self.wanted.has(*mapping));
                 if open && self.queued_bytes <= bound {
                     return Ok(true);
                 }
@@ -458,7 +453,7 @@ impl Served {
         let block = match decoded {
             Ok(Outcome::Decoded(block)) => block,
             Ok(Outcome::Waits(wants)) => {
-                self.ask(wants).await?;
+                self.wait_for(wants).await?;
                 return Ok(true);
             }
             Err(end) => {
@@ -472,32 +467,6 @@ impl Served {
         self.queued_bytes = self.queued_bytes.saturating_sub(batch.encoded_len() as u64);
         self.expect = Some(batch.number.saturating_add(1));
         Ok(upstream.send(*block).await)
-    }
-
-    /// Asks the collector for tables; the first batch of the queue waits for them.
-    async fn ask(&mut self, wants: Vec<Want>) -> Result<(), End> {
-        let mut requests = Vec::new();
-        for want in wants {
-            let Some(request) = self.parcels.ask(want.mapping) else {
-                break;
-            };
-            self.session().table_requested(want.mapping);
-            requests.push(request);
-            self.answer(ToCollector::Symbols(v1::SymbolRequest {
-                request,
-                identity: Some(want.identity),
-                pid: want.pid,
-                start: want.start,
-                end: want.end,
-                file: want.file,
-            }))
-            .await?;
-        }
-        self.waiting = Some(Waiting {
-            requests,
-            until: Instant::now() + self.shared.config.symbol_wait(),
-        });
-        Ok(())
     }
 
     /// Runs a job on the state of the source. It cannot be undone half-way: if it breaks, the state is gone.

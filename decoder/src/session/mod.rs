@@ -7,32 +7,32 @@ mod ledger;
 mod names;
 mod section;
 mod sent;
+mod state;
+mod tables;
 mod workload;
 
 pub use section::{SectionError, unpack};
 pub use sent::Sent;
+pub use tables::InUse;
 
 use crate::classified::Deriver;
 use crate::context::Mode;
 use crate::group::GroupReads;
-use crate::identity::{FileKey, Kind};
+use crate::identity::Kind;
 use crate::machine::{Machine, Place};
 use crate::space::Policy;
-use crate::symbols::{ObjectIx, TableState};
-use crate::table::Loaded;
 use block::{Block, Row};
 use clock::{BatchClock, Clock};
 use event::{CpuNames, Events};
 use ledger::Ledger;
 use memwide_model::{MappingId, Reason, Source, TAXONOMY};
-use memwide_objects::SymbolTable;
 use memwide_perf_abi::{RawRecord, Record, Records, SampleView};
 use memwide_proto::v1;
 use names::Namer;
 use rustc_hash::FxHashMap;
 use sent::What;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use workload::Workloads;
 
 /// How long mappings are kept after the batch that ended them is acked, in nanoseconds: records may come that late.
@@ -60,6 +60,16 @@ pub struct Want {
     pub end: u64,
     /// Which file it is, where its path is all else that is known.
     pub file: Option<v1::MappedFile>,
+    /// The dump of generated code that the process mapped.
+    pub jit_dump: Option<Box<str>>,
+}
+
+impl Want {
+    /// Whether the table is the same for all hosts: a path names another file on each, generated code is one process's.
+    pub fn is_shared(&self) -> bool {
+        let kind = Kind::of_wire(self.identity.kind);
+        !self.identity.id.is_empty() && kind != Kind::Jit
+    }
 }
 
 /// A batch, decoded.
@@ -94,6 +104,8 @@ pub struct Session {
     raw: Vec<u8>,
     frames: Vec<(u64, Place)>,
     wants: Vec<Want>,
+    late: tables::Late,
+    generated: FxHashMap<MappingId, tables::Asked>,
 }
 
 impl Session {
@@ -120,6 +132,8 @@ impl Session {
             raw: Vec::new(),
             frames: Vec::new(),
             wants: Vec::new(),
+            late: tables::Late::default(),
+            generated: FxHashMap::default(),
         }
     }
 
@@ -220,6 +234,7 @@ impl Session {
         self.apply_side_band(batch);
         self.restore_counters(batch.number);
         self.wants.clear();
+        self.namer.waited.clear();
         let mut ledger = Ledger::of_batch(batch, &self.events);
         let clock = self.clock.of_batch(batch.number, batch.closed_wall_ns);
         if let Some(section) = batch.samples.as_ref().filter(|_| batch.gap.is_none()) {
@@ -427,34 +442,6 @@ impl Session {
         place
     }
 
-    /// Notes that a table nobody asked for is needed.
-    fn want(&mut self, place: &Place, mode: Mode, pid: u32, address: u64, time: u64) {
-        let Some(object) = place.object else { return };
-        if !matches!(self.machine.objects().state(object), TableState::Missing) {
-            return;
-        }
-        self.want_object(object, mode, pid, address, time);
-    }
-
-    fn want_object(&mut self, at: ObjectIx, mode: Mode, pid: u32, address: u64, time: u64) {
-        let area = self.machine.area(mode, pid, address, time);
-        let Some(object) = self.machine.objects().get(at) else {
-            return;
-        };
-        let mapping = object.mapping;
-        if self.wants.iter().any(|want| want.mapping == mapping) {
-            return;
-        }
-        self.wants.push(Want {
-            mapping,
-            identity: object.identity.to_wire(),
-            pid: if mode == Mode::Kernel { 0 } else { pid },
-            start: area.map_or(0, |area| area.start),
-            end: area.map_or(0, |area| area.end),
-            file: object.identity.file.map(FileKey::to_wire),
-        });
-    }
-
     fn define_events(&mut self, batch: &v1::Batch, sent: &Sent) {
         let cpu = self.cpu_names();
         let counted: Vec<u64> = batch
@@ -482,59 +469,6 @@ impl Session {
                 self.namer.definitions.out.workloads.push(workload.clone());
             }
         }
-    }
-
-    /// Gives the table of a mapping, as received; `found` says what the collector found there. The answer is the id it has now,
-    /// the table, and whether other sessions may use it: what is known by path only is this host's own.
-    pub fn table_arrived(
-        &mut self,
-        mapping: MappingId,
-        table: SymbolTable,
-        found: Option<&v1::MappingIdentity>,
-    ) -> (MappingId, Arc<Loaded>, bool) {
-        let mut mapping = mapping;
-        if let Some(found) = found.filter(|found| !found.id.is_empty())
-            && let kind @ (Kind::BuildId | Kind::Content) = Kind::of_wire(found.kind)
-        {
-            mapping = self
-                .machine
-                .objects_mut()
-                .identify(mapping, kind, &found.id);
-        }
-        let (kind, base, shared) = {
-            let mut objects = self.machine.objects().iter();
-            let object = objects.find(|(_, object)| object.mapping == mapping);
-            object.map_or((Kind::Path, 0, false), |(_, object)| {
-                let identity = &object.identity;
-                (identity.kind, object.base, !identity.id.is_empty())
-            })
-        };
-        let table = crate::table::relative(table, base);
-        let loaded = Arc::new(Loaded::new(table, mapping, kind));
-        self.table_known(mapping, Arc::clone(&loaded));
-        (mapping, loaded, shared)
-    }
-
-    /// Gives a table another session got.
-    pub fn table_known(&mut self, mapping: MappingId, loaded: Arc<Loaded>) {
-        self.machine.set_table(mapping, TableState::Present(loaded));
-        self.namer.forget();
-    }
-
-    /// The table of a mapping was asked for: it is not wanted again.
-    pub fn table_requested(&mut self, mapping: MappingId) {
-        self.machine.set_table(mapping, TableState::Requested);
-    }
-
-    /// The stream that was asked for tables is gone: they are wanted again.
-    pub fn forget_requests(&mut self) {
-        self.machine.objects_mut().forget_requests();
-    }
-
-    /// There is no table, and why.
-    pub fn table_unavailable(&mut self, mapping: MappingId, reason: &str) {
-        self.machine
-            .set_table(mapping, TableState::Unavailable(reason.into()));
     }
 
     /// Batches up to here are safe: what ended before them is forgotten.

@@ -1,13 +1,14 @@
 //! From places to the ids of rows, with the definitions those need.
 
 use super::sent::{Definitions, Sent, What};
+use super::state::{detail, symbols_of};
 use crate::identity::Identity;
 use crate::machine::{Machine, Place};
-use crate::symbols::{ObjectIx, TableState};
+use crate::symbols::{Object, ObjectIx, TableState};
 use memwide_model::{DataId, FunctionId, LocationId, MappingId, Region, StackId};
 use memwide_objects::{Source, SymbolRef};
 use memwide_proto::v1;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Slots of the cache of location ids; a power of two.
 const LOCATION_SLOTS: usize = 1 << 12;
@@ -35,6 +36,8 @@ pub(crate) struct Namer {
     data: FxHashMap<DataKey, DataId>,
     stack: Vec<LocationId>,
     unknown: MappingId,
+    /// Mappings whose places went into the batch at hand while their table had not come.
+    pub(crate) waited: FxHashSet<MappingId>,
     pub(crate) definitions: Definitions,
 }
 
@@ -45,13 +48,10 @@ impl Default for Namer {
             data: FxHashMap::default(),
             stack: Vec::new(),
             unknown: Identity::unknown().mapping_id(),
+            waited: FxHashSet::default(),
             definitions: Definitions::default(),
         }
     }
-}
-
-fn rank(source: Source) -> u32 {
-    u32::from(source as u8)
 }
 
 impl Namer {
@@ -113,26 +113,33 @@ impl Namer {
                 start: symbol.start,
                 shown: table.shown_name(at_symbol, false),
                 linked: symbol.name,
-                rank: rank(symbol.source),
+                rank: u32::from(table.rank_of(at_symbol)),
+                size: symbol.size,
+                source: table.source_of(at_symbol).unwrap_or_default(),
             }),
             _ if is_symbol => Some(FunctionName {
                 start: 0,
                 shown: object.dso(),
                 linked: object.dso(),
-                rank: rank(Source::SymTab),
+                rank: u32::from(Source::SymTab as u8),
+                size: 0,
+                source: ("", 0),
             }),
             _ => None,
         };
         let named = name.is_some_and(|name| !name.shown.is_empty());
         self.define_code(sent, mapping, function, location, place.address, name);
+        let state = objects.state(at);
+        self.define_symbols(sent, mapping, object, state);
+        let waits = matches!(state, TableState::Missing | TableState::Requested);
+        if waits {
+            self.waited.insert(mapping);
+        }
         CodeIds {
-            named,
             function,
             location,
-            waits: matches!(
-                objects.state(at),
-                TableState::Missing | TableState::Requested
-            ),
+            waits,
+            named,
         }
     }
 
@@ -142,6 +149,29 @@ impl Namer {
                 mapping_id: mapping.0,
                 identity: Some(identity.to_wire()),
             });
+        }
+    }
+
+    /// What is known of the symbols of code, and why that is little.
+    fn define_symbols(
+        &mut self,
+        sent: &Sent,
+        mapping: MappingId,
+        object: &Object,
+        state: &TableState,
+    ) {
+        if self.definitions.has_seen(What::Symbols, mapping.0) {
+            return;
+        }
+        let Some(found) = symbols_of(mapping, object, state) else {
+            return;
+        };
+        let detail = detail(&found);
+        if self
+            .definitions
+            .wants(sent, What::Symbols, mapping.0, detail)
+        {
+            self.definitions.out.symbols.push(found);
         }
     }
 
@@ -167,6 +197,9 @@ impl Namer {
                 name: name.shown.to_owned(),
                 linkage_name: name.linked.to_owned(),
                 rank,
+                size: name.size,
+                file: name.source.0.to_owned(),
+                line: name.source.1,
             });
         }
         if self
@@ -257,4 +290,6 @@ struct FunctionName<'a> {
     shown: &'a str,
     linked: &'a str,
     rank: u32,
+    size: u64,
+    source: (&'a str, u32),
 }

@@ -16,6 +16,7 @@ pub(crate) enum What {
     Data,
     Event,
     Workload,
+    Symbols,
 }
 
 /// What a stream to an aggregator has sent. A new stream, or one told to resume, starts empty.
@@ -76,6 +77,10 @@ impl Sent {
         for one in &all.workloads {
             keep(What::Workload, one.workload_id, 0);
         }
+        for one in &all.symbols {
+            let detail = super::state::detail(one);
+            keep(What::Symbols, one.mapping_id, detail);
+        }
     }
 }
 
@@ -90,6 +95,11 @@ impl Definitions {
     /// Whether the block needs this definition: it is neither in it nor sent. `detail` tells versions of one apart.
     pub(crate) fn wants(&mut self, sent: &Sent, what: What, id: u64, detail: u64) -> bool {
         self.seen.insert((what, id)) && !sent.has(what, id, detail)
+    }
+
+    /// Whether this was asked before in this batch.
+    pub(crate) fn has_seen(&self, what: What, id: u64) -> bool {
+        self.seen.contains(&(what, id))
     }
 
     /// Takes what was gathered and starts anew.

@@ -2,7 +2,9 @@ use super::*;
 use memwide_model::{
     BootId, Context, HostId, Level, Locality, MemRegion, Region, Suspect, TAXONOMY,
 };
-use memwide_objects::{Flags, Segments, Source as SymbolSource, Symbol, Symbols, SymbolsBuilder};
+use memwide_objects::{
+    Flags, Segments, Source as SymbolSource, Symbol, SymbolTable, Symbols, SymbolsBuilder,
+};
 use memwide_perf_abi::{
     Attr, AttrFlags, Comm, FileId, Mmap, Mmap2, SampleFields, SampleId, SampleLayout, Task, encode,
     misc, sample,

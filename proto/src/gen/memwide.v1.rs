@@ -191,6 +191,36 @@ pub struct Workload {
     #[prost(uint64, tag = "7")]
     pub cgroup_id: u64,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NamesPiece {
+    /// What the table is of: a build id or a content hash. In the first piece.
+    #[prost(message, optional, tag = "1")]
+    pub identity: ::core::option::Option<MappingIdentity>,
+    #[prost(uint64, tag = "2")]
+    pub total_bytes: u64,
+    /// In the form of `memwide_objects::SymbolTable::encode`, in order.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub data: ::prost::bytes::Bytes,
+    /// xxh3-64 of the whole table.
+    #[prost(fixed64, tag = "4")]
+    pub checksum: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NamesAdded {
+    #[prost(fixed64, tag = "1")]
+    pub mapping_id: u64,
+    /// Rank of the table, and of the best one that was known before; 0: none.
+    #[prost(uint32, tag = "2")]
+    pub rank: u32,
+    #[prost(uint32, tag = "3")]
+    pub rank_before: u32,
+    /// Functions whose definitions were sent; 0: what was known before is as good.
+    #[prost(uint64, tag = "4")]
+    pub functions: u64,
+    /// Decoders find it in the store of tables; false: this one has none.
+    #[prost(bool, tag = "5")]
+    pub kept: bool,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CollectorMessage {
     #[prost(oneof = "collector_message::Message", tags = "1, 2, 3, 4, 5")]
@@ -483,6 +513,15 @@ pub struct SymbolRequest {
     /// when it is this one, also after the process has ended.
     #[prost(message, optional, tag = "6")]
     pub file: ::core::option::Option<MappedFile>,
+    /// Pieces before this are kept from an upload that broke off, of the table with this checksum: a collector whose table has
+    /// another one starts at 0.
+    #[prost(uint64, tag = "7")]
+    pub offset: u64,
+    #[prost(fixed64, tag = "8")]
+    pub checksum: u64,
+    /// Generated code: the dump that the process mapped, if it did; empty otherwise.
+    #[prost(string, tag = "9")]
+    pub jit_dump: ::prost::alloc::string::String,
 }
 /// A file as the kernel's mapping records name it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -909,6 +948,300 @@ pub mod ingest_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Generated client implementations.
+pub mod names_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Symbols that a person brings: of a file that no node has, or a better one than the nodes have.
+    #[derive(Debug, Clone)]
+    pub struct NamesClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl NamesClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> NamesClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> NamesClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            NamesClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// One table, in pieces. The answer comes when its names are on their way to everything stored before.
+        pub async fn add(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::NamesPiece>,
+        ) -> std::result::Result<tonic::Response<super::NamesAdded>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Names/Add");
+            let mut req = request.into_streaming_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Names", "Add"));
+            self.inner.client_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod names_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with NamesServer.
+    #[async_trait]
+    pub trait Names: std::marker::Send + std::marker::Sync + 'static {
+        /// One table, in pieces. The answer comes when its names are on their way to everything stored before.
+        async fn add(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::NamesPiece>>,
+        ) -> std::result::Result<tonic::Response<super::NamesAdded>, tonic::Status>;
+    }
+    /// Symbols that a person brings: of a file that no node has, or a better one than the nodes have.
+    #[derive(Debug)]
+    pub struct NamesServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> NamesServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for NamesServer<T>
+    where
+        T: Names,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/memwide.v1.Names/Add" => {
+                    #[allow(non_camel_case_types)]
+                    struct AddSvc<T: Names>(pub Arc<T>);
+                    impl<
+                        T: Names,
+                    > tonic::server::ClientStreamingService<super::NamesPiece>
+                    for AddSvc<T> {
+                        type Response = super::NamesAdded;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<tonic::Streaming<super::NamesPiece>>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Names>::add(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AddSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for NamesServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "memwide.v1.Names";
+    impl<T> tonic::server::NamedService for NamesServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DecoderToAggregator {
     #[prost(oneof = "decoder_to_aggregator::Message", tags = "1, 2")]
@@ -933,7 +1266,8 @@ pub struct Open {
     #[prost(string, tag = "3")]
     pub hostname: ::prost::alloc::string::String,
 }
-/// One batch, whole: applied entirely or not at all.
+/// One batch, whole: applied entirely or not at all. One without a host has nothing but definitions: names that came later
+/// than what they name.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DecodedBatch {
     #[prost(uint64, tag = "1")]
@@ -1072,6 +1406,8 @@ pub struct Definitions {
     pub events: ::prost::alloc::vec::Vec<EventDef>,
     #[prost(message, repeated, tag = "7")]
     pub workloads: ::prost::alloc::vec::Vec<Workload>,
+    #[prost(message, repeated, tag = "8")]
+    pub symbols: ::prost::alloc::vec::Vec<SymbolsDef>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MappingDef {
@@ -1096,9 +1432,33 @@ pub struct FunctionDef {
     /// Linker name.
     #[prost(string, tag = "5")]
     pub linkage_name: ::prost::alloc::string::String,
-    /// Rank of the name's source: code of `objects::Rank`.
+    /// Rank of the name's source: `memwide_objects::SymbolTable::rank_of`. The highest wins, whenever it came.
     #[prost(uint32, tag = "6")]
     pub rank: u32,
+    /// Bytes from the start on; 0: not known.
+    #[prost(uint64, tag = "7")]
+    pub size: u64,
+    /// Place in the source; empty and 0: not known.
+    #[prost(string, tag = "8")]
+    pub file: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "9")]
+    pub line: u32,
+}
+/// What is known of the symbols of a mapping on a host, and what to do where that is little.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SymbolsDef {
+    #[prost(fixed64, tag = "1")]
+    pub mapping_id: u64,
+    /// Rank of the best name; 0: none.
+    #[prost(uint32, tag = "2")]
+    pub rank: u32,
+    #[prost(uint64, tag = "3")]
+    pub functions: u64,
+    /// Why there are no better names, one lower-case phrase; empty: nothing is missing.
+    #[prost(string, tag = "4")]
+    pub reason: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub remedy: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LocationDef {

@@ -219,6 +219,9 @@ fn definitions() -> Vec<NativeBlock> {
                 name,
                 linkage_name,
                 rank,
+                size: 0,
+                file: "",
+                line: 0,
                 last_seen: BEGIN,
             });
         }

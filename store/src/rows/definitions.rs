@@ -55,6 +55,32 @@ tables! {
         linkage_name: Strings,
         /// How good the name's source is; the highest wins.
         rank: Vec<u8>,
+        /// Bytes from the start on; 0: not known.
+        size: Vec<u64>,
+        /// File of the source; empty: not known.
+        file: Strings,
+        /// Line in it; 0: not known.
+        line: Vec<u32>,
+        /// When it was last sent, in seconds since 1970 UTC.
+        last_seen: Seconds,
+    }
+    {
+        /// Gathers rows of `symbols`.
+        SymbolTables of
+        /// What is known of the symbols of a mapping on a host.
+        SymbolTableRow in "symbols", day = |_| 0;
+        /// Mapping.
+        mapping_id: Vec<u64>,
+        /// Host.
+        host: Named,
+        /// Rank of the best name; 0: none.
+        rank: Vec<u8>,
+        /// Functions in the table.
+        functions: Vec<u64>,
+        /// Why there are no better names; empty: nothing is missing.
+        reason: Strings,
+        /// What to do about it.
+        remedy: Strings,
         /// When it was last sent, in seconds since 1970 UTC.
         last_seen: Seconds,
     }
@@ -89,6 +115,22 @@ tables! {
         address: Vec<u64>,
         /// Function it belongs to.
         function_id: Vec<u64>,
+        /// When it was last sent, in seconds since 1970 UTC.
+        last_seen: Seconds,
+    }
+    {
+        /// Gathers rows of `nameless`.
+        Nameless of
+        /// A place whose function is not known.
+        NamelessRow in "nameless", day = |_| 0;
+        /// Location.
+        location_id: Vec<u64>,
+        /// What stands for its function meanwhile.
+        stored_as: Vec<u64>,
+        /// Mapping it lies in.
+        mapping_id: Vec<u64>,
+        /// Address within the mapping's file.
+        address: Vec<u64>,
         /// When it was last sent, in seconds since 1970 UTC.
         last_seen: Seconds,
     }

@@ -12,7 +12,8 @@ mod sums;
 pub use codes::TierOrNone;
 pub use definitions::{
     DataDef, DataRow, EventRow, Events, FunctionRow, FunctionsDef, LocationRow, Locations,
-    MappingRow, Mappings, StackRow, Stacks, WorkloadRow, Workloads,
+    MappingRow, Mappings, Nameless, NamelessRow, StackRow, Stacks, SymbolTableRow, SymbolTables,
+    WorkloadRow, Workloads,
 };
 pub use facts::{
     CloseRow, Closes, Fleet1h, FleetRow, HostRow, Hosts, Ledger1m, LedgerRow, Mix1m, MixRow,

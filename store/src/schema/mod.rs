@@ -77,6 +77,7 @@ migrations! {
     4 "closes_in_array" "0004_closes_in_array";
     5 "reasons" "0005_reasons";
     6 "suspect" "0006_suspect";
+    7 "names" "0007_names";
 }
 
 impl Migration {

@@ -48,14 +48,20 @@ fn only_what_is_missing_is_applied() {
             "views",
             "closes_in_array",
             "reasons",
-            "suspect"
+            "suspect",
+            "names"
         ]
     );
     assert_eq!(
         names(&applied(&[(1, None), (2, None), (3, None)])),
-        ["closes_in_array", "reasons", "suspect"]
+        ["closes_in_array", "reasons", "suspect", "names"]
     );
-    assert!(names(&applied(&[1, 2, 3, 4, 5, 6].map(|number| (number, None)))).is_empty());
+    assert!(
+        names(&applied(
+            &[1, 2, 3, 4, 5, 6, 7].map(|number| (number, None))
+        ))
+        .is_empty()
+    );
 }
 
 #[test]
@@ -66,7 +72,7 @@ fn a_newer_schema_and_a_changed_one_are_refused() {
         SchemaError::Newer {
             database: "d".into(),
             found: 99,
-            known: 6
+            known: 7
         }
     );
     let changed = outstanding(MIGRATIONS, &applied(&[(1, None), (2, Some("x"))]), "d").unwrap_err();

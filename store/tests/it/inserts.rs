@@ -285,6 +285,9 @@ async fn every_table_takes_its_rows() {
         name: "f(int)",
         linkage_name: "_Z1fi",
         rank: 2,
+        size: 16,
+        file: "/src/a.c",
+        line: 7,
         last_seen: now,
     });
     blocks.extend(functions.finish());

@@ -108,3 +108,42 @@ async fn names_are_joined_and_missing_ones_are_empty() {
         "SELECT data_symbol, count() FROM accesses WHERE function = 'good' GROUP BY ALL ORDER BY 1";
     assert!(ask(&store, data).await.contains("table\t"));
 }
+
+#[tokio::test]
+async fn a_better_name_and_a_late_start_name_what_was_stored_before() {
+    let Some(engine) = engine().await else { return };
+    let store = engine.migrated().await;
+    let stored = "INSERT INTO samples (time, host, event_id, function_id, location_id, part, ingested) VALUES \
+         (now(), 'a', 1, 50, 7, 0, now()), (now(), 'a', 1, 60, 8, 0, now()), (now(), 'a', 1, 60, 9, 0, now())";
+    let before = [
+        // A start without a name; and a mapping whose starts were not known.
+        "INSERT INTO functions_def (function_id, mapping_id, start, size, rank, last_seen) VALUES (50, 2, 256, 64, 0, now())",
+        "INSERT INTO functions_def (function_id, mapping_id, rank, last_seen) VALUES (60, 2, 0, now())",
+        "INSERT INTO nameless VALUES (8, 60, 2, 600, now()), (9, 60, 2, 9000, now())",
+        "INSERT INTO locations VALUES (8, 2, 600, 60, now()), (9, 2, 9000, 60, now())",
+        "INSERT INTO mappings (mapping_id, module, last_seen) VALUES (2, 'prog', now())",
+        stored,
+    ];
+    for sql in before {
+        store.execute(sql).await.unwrap();
+    }
+    let accesses = "SELECT location_id, function, file, line, module FROM accesses ORDER BY 1";
+    let functions = "SELECT function, sum(samples) FROM functions GROUP BY ALL ORDER BY 1";
+    assert_eq!(
+        ask(&store, accesses).await,
+        "7\t\t\t0\tprog\n8\t\t\t0\tprog\n9\t\t\t0\tprog"
+    );
+    assert_eq!(ask(&store, functions).await, "\t3");
+    let late = "INSERT INTO functions_def (function_id, mapping_id, start, size, name, rank, file, line, last_seen) VALUES \
+         (50, 2, 256, 64, 'work', 4, '/src/a.c', 12, now()), (61, 2, 512, 128, 'late', 3, '', 0, now())";
+    store.execute(late).await.unwrap();
+    assert_eq!(
+        ask(&store, accesses).await,
+        "7\twork\t/src/a.c\t12\tprog\n8\tlate\t\t0\tprog\n9\t\t\t0\tprog"
+    );
+    assert_eq!(ask(&store, functions).await, "\t1\nlate\t1\nwork\t1");
+    // A worse name that comes later changes nothing.
+    let worse = "INSERT INTO functions_def (function_id, mapping_id, start, size, name, rank, last_seen) VALUES (50, 2, 256, 64, 'worse', 1, now() + 9)";
+    store.execute(worse).await.unwrap();
+    assert_eq!(ask(&store, functions).await, "\t1\nlate\t1\nwork\t1");
+}
