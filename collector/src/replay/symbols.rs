@@ -12,7 +12,7 @@ use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 use super::{ImportOptions, open};
 use crate::events::machine::Machine;
 use crate::snapshot::open_regular;
-use crate::symbols::{LiveSymbols, identity_of, read_bounded, relative, table_of};
+use crate::symbols::{LiveSymbols, Mapped, identity_of, jit, read_bounded, relative};
 use crate::uplink::{SymbolAnswer, SymbolProvider};
 
 /// Largest file read.
@@ -56,6 +56,14 @@ impl FileSymbols {
         found
     }
 
+    /// A recorded path, where the caller says that such lie.
+    fn below_root(&self, path: &str) -> PathBuf {
+        match &self.symfs {
+            Some(root) => root.join(path.trim_start_matches('/')),
+            None => PathBuf::from(path),
+        }
+    }
+
     fn file(&self, asked: &MappingIdentity) -> Result<SymbolAnswer, String> {
         let by_id = asked.kind() == Kind::BuildId && !asked.id.is_empty();
         let mut paths = if by_id {
@@ -63,20 +71,17 @@ impl FileSymbols {
         } else {
             Vec::new()
         };
-        paths.push(match &self.symfs {
-            Some(root) => root.join(asked.path.trim_start_matches('/')),
-            None => PathBuf::from(&asked.path),
-        });
+        paths.push(self.below_root(&asked.path));
         let mut why = format!("{} is not here", asked.path);
         for file in paths.iter().filter_map(|path| open_regular(path)) {
-            let bytes = match read_bounded(file, FILE_BYTES_MAX) {
-                Ok(bytes) => bytes,
+            let mut mapped = match Mapped::read(file, FILE_BYTES_MAX) {
+                Ok(mapped) => mapped,
                 Err(error) => {
                     why = error;
                     continue;
                 }
             };
-            let identity = identity_of(&bytes, &asked.path);
+            let identity = identity_of(&mapped.bytes, &asked.path);
             if by_id && identity.id != asked.id {
                 "another file lies at the path now".clone_into(&mut why);
                 continue;
@@ -86,7 +91,7 @@ impl FileSymbols {
                     "recorded on another machine, and without a build id to check".to_owned(),
                 );
             }
-            let table = table_of(&bytes, &identity, FILE_BYTES_MAX);
+            let table = mapped.table(Path::new(""), &identity, FILE_BYTES_MAX);
             let table = table.map_err(|error| error.to_string())?;
             return Ok(SymbolAnswer {
                 identity,
@@ -153,9 +158,13 @@ impl SymbolProvider for FileSymbols {
             Kind::Kernel | Kind::Module => self.kernel(request, &asked),
             Kind::Vdso if !asked.id.is_empty() || self.paths_are_ours => self.live.table(request),
             Kind::Vdso => Err("recorded on another machine: its vdso is not here".to_owned()),
-            Kind::Jit | Kind::Bpf | Kind::Unknown => {
-                Err("generated code has no file with symbols".to_owned())
+            Kind::Jit if self.paths_are_ours => {
+                jit::left_behind(&asked, &request.jit_dump, |path| self.below_root(path))
             }
+            Kind::Jit => Err(
+                "recorded on another machine: what named its generated code is not here".to_owned(),
+            ),
+            Kind::Bpf | Kind::Unknown => Err("generated code has no file with symbols".to_owned()),
         }
     }
 }

@@ -6,7 +6,10 @@ use std::io::{self, Read, Seek as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use memwide_objects::{IdKind, Limits, ObjectError, ObjectId, SymbolTable, read_image};
+use memwide_objects::{
+    DebugLink, FrameSections, IdKind, Limits, LinkSections, ObjectError, ObjectId, Source,
+    SymbolTable, crc32, read_image,
+};
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 
@@ -28,7 +31,7 @@ pub(super) fn find(
     request: &SymbolRequest,
     asked: &MappingIdentity,
     bytes_max: u64,
-) -> Result<Vec<u8>, String> {
+) -> Result<Mapped, String> {
     let folder = machine.proc.join(request.pid.to_string());
     let path = asked.path.strip_suffix(" (deleted)").unwrap_or(&asked.path);
     let alive = request.pid != 0 && folder.exists();
@@ -56,8 +59,8 @@ pub(super) fn find(
             "another file lies at the path now".clone_into(&mut why);
             continue;
         }
-        let bytes = match read_elf(file, bytes_max) {
-            Ok(bytes) => bytes,
+        let mapped = match Mapped::read(file, bytes_max) {
+            Ok(mapped) => mapped,
             Err(error) => {
                 why = error;
                 continue;
@@ -66,13 +69,13 @@ pub(super) fn find(
         if asked.id.is_empty() {
             // The mapping itself is always the right one; a path is, as long as the process lives.
             if request.file.is_some() || way == 0 || (way == 1 && alive) {
-                return Ok(bytes);
+                return Ok(mapped);
             }
             "the process is gone and the file has no build id to check".clone_into(&mut why);
             continue;
         }
-        if matches(&bytes, asked) {
-            return Ok(bytes);
+        if matches(&mapped.bytes, asked) {
+            return Ok(mapped);
         }
         "another file lies at the path now".clone_into(&mut why);
     }
@@ -99,16 +102,73 @@ fn matches(file: &[u8], asked: &MappingIdentity) -> bool {
     found.kind == asked.kind && found.id == asked.id
 }
 
-/// The symbols of a file: with its separate debug file where the distribution installed one, as perf takes them.
-pub(crate) fn table_of(
-    file: &[u8],
-    identity: &MappingIdentity,
-    bytes_max: u64,
-) -> Result<SymbolTable, ObjectError> {
-    match debug_file(identity, bytes_max) {
-        Some(debug) => SymbolTable::from_elf_with_debug(file, &debug, &Limits::default()),
-        None => SymbolTable::from_elf(file, &Limits::default()),
+/// A file that was mapped.
+pub(crate) struct Mapped {
+    /// Of it what tells of symbols, or all.
+    pub(crate) bytes: Vec<u8>,
+    file: File,
+}
+
+impl Mapped {
+    /// Reads an ELF file.
+    pub(crate) fn read(file: File, bytes_max: u64) -> Result<Self, String> {
+        let (bytes, file) = read_elf(file, bytes_max)?;
+        Ok(Self { bytes, file })
     }
+
+    /// Its symbols: with its separate debug file where there is one, as perf takes them. Without a table of symbols, the starts
+    /// of all functions stand beside what is exported. `folder` is the process in `/proc`.
+    pub(crate) fn table(
+        &mut self,
+        folder: &Path,
+        identity: &MappingIdentity,
+        bytes_max: u64,
+    ) -> Result<SymbolTable, ObjectError> {
+        let limits = Limits::default();
+        let links = LinkSections::of(&self.bytes);
+        let mut debug = debug_file(identity, bytes_max);
+        if debug.is_none() && !links.has_symbols {
+            let link = links.link.as_ref();
+            let link = link.and_then(|link| linked(folder, &identity.path, link, bytes_max));
+            debug = link.or(links.small_symbols);
+        }
+        if let Some(debug) = debug {
+            return SymbolTable::from_elf_with_debug(&self.bytes, &debug, &limits);
+        }
+        let mut table = SymbolTable::from_elf(&self.bytes, &limits)?;
+        let is_stripped = table.rank() < Source::SymTab as u8;
+        let len = self.file.metadata().map_or(0, |meta| meta.len());
+        if is_stripped
+            && len <= bytes_max
+            && let Ok(frames) = FrameSections::read(&mut self.file, len)
+        {
+            table.add_starts(&frames, &limits);
+        }
+        Ok(table)
+    }
+}
+
+/// The debug file that a program names, beside it or in `.debug`, in the process's own root or in ours: the one with the
+/// checksum that is named.
+fn linked(folder: &Path, path: &str, link: &DebugLink, bytes_max: u64) -> Option<Vec<u8>> {
+    if link.name.contains('/') || link.name.is_empty() {
+        return None;
+    }
+    let beside = Path::new(path.strip_suffix(" (deleted)").unwrap_or(path)).parent()?;
+    let below = |root: &str| Path::new(root).join(beside.strip_prefix("/").unwrap_or(beside));
+    let places = [
+        beside.join(&link.name),
+        beside.join(".debug").join(&link.name),
+        below("/usr/lib/debug").join(&link.name),
+    ];
+    let seen = places
+        .iter()
+        .filter_map(|path| in_root(folder, path.to_str()?.as_bytes()));
+    let all = seen.chain(places.iter().cloned());
+    all.filter_map(|path| open_regular(&path)).find_map(|file| {
+        let bytes = read_bounded(file, bytes_max).ok()?;
+        (Some(crc32(0, &bytes)) == link.crc).then_some(bytes)
+    })
 }
 
 /// `/usr/lib/debug/.build-id/XX/….debug`, if it is of the same build.
@@ -119,7 +179,7 @@ fn debug_file(identity: &MappingIdentity, bytes_max: u64) -> Option<Vec<u8>> {
         .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let (head, tail) = hex.split_at_checked(2)?;
     let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
-    let bytes = read_elf(open_regular(Path::new(&path))?, bytes_max).ok()?;
+    let (bytes, _) = read_elf(open_regular(Path::new(&path))?, bytes_max).ok()?;
     (identity_of(&bytes, "").id == identity.id).then_some(bytes)
 }
 
@@ -139,7 +199,7 @@ pub(crate) fn identity_of(file: &[u8], path: &str) -> MappingIdentity {
 
 /// Reads an ELF file: what tells of symbols if its build id says which file it is, else all, as its content does then. Of
 /// others, which are mapped as data, only the first bytes.
-fn read_elf(mut file: File, bytes_max: u64) -> Result<Vec<u8>, String> {
+fn read_elf(mut file: File, bytes_max: u64) -> Result<(Vec<u8>, File), String> {
     let mut magic = [0; 4];
     match file.read_exact_at(&mut magic, 0) {
         Ok(()) if &magic == b"\x7fELF" => {}
@@ -150,11 +210,12 @@ fn read_elf(mut file: File, bytes_max: u64) -> Result<Vec<u8>, String> {
     if let Some(len) = usize::try_from(len).ok().filter(|_| len <= bytes_max) {
         let image = read_image(&mut file, len).map_err(failed)?;
         if ObjectId::of_elf(&image).is_some() {
-            return Ok(image);
+            return Ok((image, file));
         }
         file.rewind().map_err(failed)?;
     }
-    read_bounded(file, bytes_max)
+    let again = file.try_clone().map_err(failed)?;
+    Ok((read_bounded(file, bytes_max)?, again))
 }
 
 /// Reads a whole file. Not mapped: a file that shrinks under a map kills its reader.

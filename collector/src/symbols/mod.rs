@@ -1,6 +1,7 @@
 //! Symbols of what runs on this machine, for decoders that ask.
 
 mod files;
+pub(crate) mod jit;
 mod kernel;
 mod same_file;
 
@@ -16,7 +17,7 @@ use memwide_proto::v1::{Capability, MappingIdentity, SymbolRequest};
 use crate::events::machine::Machine;
 use crate::metrics;
 use crate::uplink::{SymbolAnswer, SymbolProvider};
-pub(crate) use files::{identity_of, read_bounded, table_of};
+pub(crate) use files::{Mapped, identity_of, read_bounded};
 use kernel::KernelTables;
 pub(crate) use kernel::relative;
 
@@ -60,9 +61,10 @@ impl LiveSymbols {
     ) -> Result<SymbolAnswer, String> {
         match asked.kind() {
             Kind::BuildId | Kind::Content | Kind::Path => {
-                let file = files::find(&self.machine, request, asked, self.file_bytes_max)?;
-                let identity = identity_of(&file, &asked.path);
-                let table = table_of(&file, &identity, self.file_bytes_max);
+                let mut file = files::find(&self.machine, request, asked, self.file_bytes_max)?;
+                let identity = identity_of(&file.bytes, &asked.path);
+                let folder = self.machine.proc.join(request.pid.to_string());
+                let table = file.table(&folder, &identity, self.file_bytes_max);
                 Ok(SymbolAnswer {
                     identity,
                     table: table.map_err(|error| error.to_string())?.encode(),
@@ -70,9 +72,8 @@ impl LiveSymbols {
             }
             Kind::Kernel | Kind::Module => self.kernel(asked),
             Kind::Vdso => self.vdso(asked),
-            Kind::Jit | Kind::Bpf | Kind::Unknown => {
-                Err("generated code has no file with symbols".to_owned())
-            }
+            Kind::Jit => jit::table(&self.machine, request),
+            Kind::Bpf | Kind::Unknown => Err("generated code has no file with symbols".to_owned()),
         }
     }
 
@@ -120,7 +121,8 @@ impl LiveSymbols {
 impl SymbolProvider for LiveSymbols {
     fn table(&self, request: &SymbolRequest) -> Result<SymbolAnswer, String> {
         let asked = request.identity.clone().unwrap_or_default();
-        let cacheable = !asked.id.is_empty();
+        // Generated code grows.
+        let cacheable = !asked.id.is_empty() && asked.kind() != Kind::Jit;
         if cacheable {
             let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((_, answer)) = cache.iter().find(|(identity, _)| *identity == asked) {

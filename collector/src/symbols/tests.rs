@@ -13,6 +13,7 @@ fn ask(kind: Kind, id: &[u8], path: &str) -> SymbolRequest {
         start: 0,
         end: 0,
         file: None,
+        ..SymbolRequest::default()
     }
 }
 
@@ -150,4 +151,65 @@ fn modules_are_relative_to_their_own_base() {
     assert_eq!(table.functions().named("xfs_read").unwrap().start, 0x40);
     let unknown = ask(Kind::Module, &[], "[ext4]").identity.unwrap();
     assert!(tables.find(&unknown).is_none());
+}
+
+/// Compiles a program, strips it, and gives what is asked for it while it does not run.
+fn stripped(folder: &std::path::Path, keep_debug: bool) -> Option<(String, MappingIdentity)> {
+    let run = |program: &str, arguments: &[&str]| {
+        let run = std::process::Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .status();
+        run.is_ok_and(|status| status.success())
+    };
+    let source = "__attribute__((noinline)) int hidden(int n) { volatile int m = n; return m * 3; }\n\
+        int main(int c, char **v) { return hidden(c); }\n";
+    fs::write(folder.join("a.c"), source).unwrap();
+    if !run("cc", &["-g", "-O1", "-Wl,--build-id", "-o", "a", "a.c"]) {
+        return None;
+    }
+    if keep_debug {
+        assert!(run("objcopy", &["--only-keep-debug", "a", "a.debug"]));
+        assert!(run("objcopy", &["-S", "--add-gnu-debuglink=a.debug", "a"]));
+    } else {
+        assert!(run("strip", &["a"]));
+    }
+    let path = folder.join("a").to_str()?.to_owned();
+    let identity = identity_of(&fs::read(&path).unwrap(), &path);
+    Some((path, identity))
+}
+
+#[test]
+fn a_stripped_program_has_the_starts_of_its_functions() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((path, identity)) = stripped(folder.path(), false) else {
+        eprintln!("skipped: no compiler");
+        return;
+    };
+    let mut request = ask(identity.kind(), &identity.id, &path);
+    request.pid = 0;
+    let table = decode(&live().table(&request).unwrap());
+    let starts = table
+        .functions()
+        .iter()
+        .filter(|symbol| symbol.name.is_empty());
+    assert!(starts.count() >= 2, "{:?}", table.functions());
+    assert!(table.rank() < memwide_objects::Source::SymTab as u8);
+}
+
+#[test]
+fn a_program_is_named_by_the_debug_file_it_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((path, identity)) = stripped(folder.path(), true) else {
+        eprintln!("skipped: no compiler");
+        return;
+    };
+    let mut request = ask(identity.kind(), &identity.id, &path);
+    request.pid = 0;
+    let table = decode(&live().table(&request).unwrap());
+    assert!(table.functions().named("hidden").is_some());
+    // Another file of that name is none.
+    fs::write(folder.path().join("a.debug"), b"other").unwrap();
+    let table = decode(&live().table(&request).unwrap());
+    assert!(table.functions().named("hidden").is_none());
 }

@@ -20,7 +20,7 @@ use tonic::transport::Endpoint;
 
 use super::machine::{Effect, ProtocolError, Step, Uplink};
 use super::store::{BatchStore, StoreError};
-use super::symbols::SymbolProvider;
+use super::symbols::{SymbolAnswer, SymbolProvider};
 use crate::metrics;
 
 /// First and longest pause between two attempts to connect.
@@ -395,6 +395,31 @@ fn unavailable(request: u64, why: String) -> SymbolChunk {
     }
 }
 
+/// A table in pieces; what the decoder has of the same table is not sent again.
+fn pieces(request: u64, answer: &SymbolAnswer, begun: (u64, u64)) -> Vec<SymbolChunk> {
+    let checksum = xxhash_rust::xxh3::xxh3_64(&answer.table);
+    let total_bytes = answer.table.len() as u64;
+    let (offset, of) = begun;
+    let from = usize::try_from(offset).ok();
+    let from = from.filter(|from| of == checksum && *from < answer.table.len());
+    let mut offset = from.unwrap_or(0);
+    let rest = answer.table.get(offset..).unwrap_or_default();
+    let pieces = rest.chunks(limits::SYMBOL_CHUNK_BYTES).map(|piece| {
+        let chunk = SymbolChunk {
+            request,
+            total_bytes,
+            offset: offset as u64,
+            data: prost::bytes::Bytes::copy_from_slice(piece),
+            unavailable: String::new(),
+            checksum,
+            identity: Some(answer.identity.clone()),
+        };
+        offset += piece.len();
+        chunk
+    });
+    pieces.collect()
+}
+
 /// Answers requests one after the other until the stream ends.
 async fn answer_symbols(
     mut asked: mpsc::Receiver<SymbolRequest>,
@@ -402,7 +427,7 @@ async fn answer_symbols(
     out: mpsc::Sender<CollectorMessage>,
 ) {
     while let Some(request) = asked.recv().await {
-        let number = request.request;
+        let (number, begun) = (request.request, (request.offset, request.checksum));
         let provider = symbols.clone();
         let found = tokio::task::spawn_blocking(move || provider.table(&request)).await;
         let found = found.unwrap_or_else(|_| Err("extracting the symbols failed".to_owned()));
@@ -413,26 +438,7 @@ async fn answer_symbols(
                     "the symbol table is too large".to_owned(),
                 )]
             }
-            Ok(answer) => {
-                let checksum = xxhash_rust::xxh3::xxh3_64(&answer.table);
-                let total_bytes = answer.table.len() as u64;
-                let pieces = answer.table.chunks(limits::SYMBOL_CHUNK_BYTES);
-                let mut offset = 0;
-                let chunks = pieces.map(|piece| {
-                    let chunk = SymbolChunk {
-                        request: number,
-                        total_bytes,
-                        offset,
-                        data: prost::bytes::Bytes::copy_from_slice(piece),
-                        unavailable: String::new(),
-                        checksum,
-                        identity: Some(answer.identity.clone()),
-                    };
-                    offset += piece.len() as u64;
-                    chunk
-                });
-                chunks.collect()
-            }
+            Ok(answer) => pieces(number, &answer, begun),
             Err(why) => vec![unavailable(number, why)],
         };
         for chunk in chunks {
@@ -444,5 +450,32 @@ async fn answer_symbols(
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memwide_proto::v1::MappingIdentity;
+
+    #[test]
+    fn what_the_decoder_has_of_the_same_table_is_not_sent_again() {
+        let table: Vec<u8> = (0..limits::SYMBOL_CHUNK_BYTES * 2 + 10)
+            .map(|n| n.to_le_bytes()[0])
+            .collect();
+        let checksum = xxhash_rust::xxh3::xxh3_64(&table);
+        let answer = SymbolAnswer {
+            identity: MappingIdentity::default(),
+            table,
+        };
+        let offsets = |begun| -> Vec<u64> {
+            let sent = pieces(1, &answer, begun);
+            sent.iter().map(|piece| piece.offset).collect()
+        };
+        let chunk = limits::SYMBOL_CHUNK_BYTES as u64;
+        assert_eq!(offsets((0, 0)), [0, chunk, 2 * chunk]);
+        assert_eq!(offsets((chunk, checksum)), [chunk, 2 * chunk]);
+        assert_eq!(offsets((chunk, checksum ^ 1)), [0, chunk, 2 * chunk]);
+        assert_eq!(offsets((u64::MAX, checksum)), [0, chunk, 2 * chunk]);
     }
 }

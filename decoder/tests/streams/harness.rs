@@ -328,15 +328,20 @@ pub(crate) fn side_band(layout: &SampleLayout) -> v1::Section {
 }
 
 pub(crate) fn table() -> Vec<u8> {
+    named("work", SymbolSource::SymTab).encode()
+}
+
+/// The table of `/bin/prog`, with this name for the function that samples hit.
+pub(crate) fn named(name: &str, source: SymbolSource) -> SymbolTable {
     let mut builder = SymbolsBuilder::default();
     builder.push(Symbol {
         start: 0x100,
         size: 0x40,
-        name: "work",
-        source: SymbolSource::SymTab,
+        name,
+        source,
         flags: Flags::NONE,
     });
-    SymbolTable::from_parts(Segments::default(), builder.finish(), Symbols::default()).encode()
+    SymbolTable::from_parts(Segments::default(), builder.finish(), Symbols::default())
 }
 
 /// Does not wait for symbols.

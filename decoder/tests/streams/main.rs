@@ -6,6 +6,7 @@
 )]
 
 mod harness;
+mod shared;
 
 use harness::{Collector, World, batch, hello, hurried, names, open, table, within};
 use memwide_decoder::{Config, serve};
