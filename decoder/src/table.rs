@@ -103,6 +103,12 @@ impl Loaded {
         address.unwrap_or(offset)
     }
 
+    /// Where an ELF virtual address lies in the file, plus 1; 0 if that is not known.
+    pub(crate) fn file_offset(&self, address: u64) -> u64 {
+        let offset = self.table.segments().offset_of_vaddr(address);
+        offset.map_or(0, |offset| offset.saturating_add(1))
+    }
+
     /// The function that holds an address.
     pub fn function_at(&self, address: u64) -> Option<SymbolRef> {
         self.functions.lookup(address)
@@ -170,6 +176,7 @@ impl Loaded {
             size: symbol.size,
             file: file.to_owned(),
             line,
+            file_offset: self.file_offset(symbol.start),
         })
     }
 

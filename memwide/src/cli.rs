@@ -2,12 +2,14 @@
 
 mod files;
 mod live;
+mod symbols;
 
 pub(crate) use files::{
     AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FlamegraphArgs,
     KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
 };
 pub(crate) use live::{DiagnoseArgs, StatArgs};
+pub(crate) use symbols::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use memwide_decoder::edge::Places;
@@ -76,6 +78,9 @@ pub(crate) enum Command {
     /// Show what is stored and what is missing, by reason
     #[command(after_help = crate::command::ledger::ABOUT)]
     Ledger(AskArgs),
+    /// Bring names to a server, or ask it which programs have none and why
+    #[command(subcommand)]
+    Symbols(SymbolsCommand),
     /// Run one guarded SQL query against a server
     Sql(SqlArgs),
     /// Run the collector service of one node

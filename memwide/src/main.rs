@@ -53,6 +53,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Top(args) => command::top::run(&args),
         Command::Hosts(args) => command::hosts::run(&args),
         Command::Ledger(args) => command::ledger::run(&args),
+        Command::Symbols(command) => command::symbols::run(&command),
         Command::Sql(args) => command::sql::run(&args),
         Command::Collector(args) => command::role::run::<memwide_collector::Config>(&args),
         Command::Decoder(args) => command::role::run::<memwide_decoder::Config>(&args),

@@ -140,6 +140,18 @@ impl LocationId {
     }
 }
 
+impl LocationId {
+    /// A byte at `offset` of the file of a mapping whose segments are not known.
+    pub fn of_offset(mapping: MappingId, offset: u64) -> Self {
+        Self(
+            ContentHash::of("offset")
+                .number(mapping.0)
+                .number(offset)
+                .finish(),
+        )
+    }
+}
+
 impl StackId {
     /// Leaf first; an empty chain is 0.
     pub fn new(locations: &[LocationId]) -> Self {

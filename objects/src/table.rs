@@ -164,6 +164,18 @@ impl SymbolTable {
         found.map_or(Source::None, |symbol| symbol.source) as u8
     }
 
+    /// Whether it says where the file's code is loaded. A separate debug file has the addresses of symbols, not that.
+    pub fn holds_code(&self) -> bool {
+        let mut segments = self.segments.as_slice().iter();
+        segments.any(|segment| segment.flags & 1 != 0 && segment.file_size > 0)
+    }
+
+    /// The same symbols in a file that is loaded so.
+    #[must_use]
+    pub fn with_segments(self, segments: Segments) -> Self {
+        Self { segments, ..self }
+    }
+
     /// Where the file's parts are loaded.
     pub fn segments(&self) -> &Segments {
         &self.segments

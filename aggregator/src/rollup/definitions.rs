@@ -125,12 +125,13 @@ impl Definitions {
                 .bytes(def.linkage_name.as_bytes())
                 .bytes(def.file.as_bytes())
                 .number(u64::from(def.line))
-                .number(def.size);
+                .number(def.size)
+                .number(def.file_offset);
             if memory.is_news(today, &content) {
                 let (name, linkage_name) = (short(&def.name), short(&def.linkage_name));
                 let file = short(&def.file);
                 self.functions
-                    .room(0, 52 + name.len() + linkage_name.len() + file.len())
+                    .room(0, 60 + name.len() + linkage_name.len() + file.len())
                     .push(&FunctionRow {
                         function_id: def.function_id,
                         mapping_id: def.mapping_id,
@@ -141,6 +142,7 @@ impl Definitions {
                         size: def.size,
                         file,
                         line: def.line,
+                        file_offset: def.file_offset,
                         last_seen: seconds,
                     });
             }
@@ -176,7 +178,8 @@ impl Definitions {
         for def in &sent.locations {
             let content = ContentHash::of("locations")
                 .number(def.location_id)
-                .number(def.function_id);
+                .number(def.function_id)
+                .number(u64::from(def.is_offset));
             if memory.is_news(today, &content) {
                 self.locations.room(0, 40).push(&LocationRow {
                     location_id: def.location_id,
@@ -191,6 +194,7 @@ impl Definitions {
                         stored_as: def.function_id,
                         mapping_id: def.mapping_id,
                         address: def.address,
+                        is_offset: u8::from(def.is_offset),
                         last_seen: seconds,
                     });
                 }

@@ -63,28 +63,37 @@ pub(super) async fn tell(
     mapping: MappingId,
     kind: Kind,
 ) -> Result<u64, TellError> {
-    // One at a time: they can be large, and nobody waits for them but people.
-    let Ok(_turn) = shared.telling.acquire().await else {
-        return Ok(0);
-    };
     let tables = Arc::clone(&shared.tables);
     let found = tokio::task::spawn_blocking(move || {
         let (loaded, _) = tables.find(mapping, kind)?;
         (!tables.told(mapping, loaded.rank(), false)).then_some(loaded)
     });
-    let Ok(Some(loaded)) = found.await else {
+    match found.await {
+        Ok(Some(loaded)) => tell_table(shared, mapping, &loaded).await,
+        _ => Ok(0),
+    }
+}
+
+/// Tells the names of this table.
+pub(super) async fn tell_table(
+    shared: &Arc<Shared>,
+    mapping: MappingId,
+    loaded: &Arc<Loaded>,
+) -> Result<u64, TellError> {
+    // One at a time: they can be large, and nobody waits for them but people.
+    let Ok(_turn) = shared.telling.acquire().await else {
         return Ok(0);
     };
     let functions = loaded.table().functions().len().min(FUNCTIONS_MAX);
     if functions == 0 {
         return Ok(0);
     }
-    let source = source_of(mapping, &loaded);
+    let source = source_of(mapping, loaded);
     let partition = source.partition(shared.config.partitions).0;
     let url = shared.config.owner(partition).unwrap_or_default();
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
-        match attempt(url, &source, &loaded, functions).await {
+        match attempt(url, &source, loaded, functions).await {
             Ok(()) => break,
             Err(why) if backoff.attempts() >= ATTEMPTS => {
                 tracing::debug!(%mapping, why, "telling names failed");
@@ -94,6 +103,11 @@ pub(super) async fn tell(
         }
     }
     metrics::TOLD.add(functions as u64);
+    let table = loaded.table();
+    if !table.holds_code() && !table.segments().as_slice().is_empty() {
+        // Of a debug file alone: places in the program are told when it is known how it is loaded.
+        return Ok(functions as u64);
+    }
     let (tables, rank) = (Arc::clone(&shared.tables), loaded.rank());
     let noted = tokio::task::spawn_blocking(move || tables.told(mapping, rank, true));
     if noted.await.is_err() {

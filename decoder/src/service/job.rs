@@ -128,7 +128,8 @@ pub(super) fn take(
                 return None;
             }
             let identity = found.cloned().unwrap_or_default();
-            let committed = tables.commit(mapping, &identity, &loaded, bytes);
+            let kind = found.map_or(Kind::Unknown, kind_of);
+            let committed = tables.commit_shipped(mapping, kind, &identity, &loaded, bytes);
             let is_better = committed.before.is_some_and(|rank| rank < loaded.rank());
             is_better.then_some(mapping)
         }

@@ -1,9 +1,11 @@
 //! Tables that a person brings: checked as those of collectors, kept for all decoders, told to what was stored before.
 
+use super::tables::Tables;
 use super::{Shared, history};
 use crate::identity::{Identity, Kind};
 use crate::table::Loaded;
 use memwide_model::MappingId;
+use memwide_objects::WireError;
 use memwide_proto::limits::SYMBOL_TABLE_BYTES_MAX;
 use memwide_proto::v1;
 use memwide_proto::v1::names_server::Names;
@@ -62,6 +64,46 @@ async fn receive(mut pieces: Streaming<v1::NamesPiece>) -> Result<Brought, Statu
     })
 }
 
+/// What became of it.
+struct Taken {
+    loaded: Arc<Loaded>,
+    before: u8,
+    kept: bool,
+}
+
+/// Reads the table and keeps it, if its names are better than what is known. One of a debug file takes the segments of the
+/// program from the table that a collector shipped, or waits for that.
+fn take(tables: &Tables, brought: &Brought) -> Result<Taken, WireError> {
+    let (mapping, kind, identity) = (brought.mapping, brought.kind, &brought.identity);
+    let table = tables.decode(&brought.bytes)?;
+    tables.look();
+    let before = tables.rank(mapping).unwrap_or_default();
+    let mut taken = Taken {
+        kept: true,
+        before,
+        loaded: Arc::new(Loaded::new(table, mapping, kind)),
+    };
+    if taken.loaded.rank() <= before {
+        return Ok(taken);
+    }
+    if taken.loaded.table().holds_code() {
+        let committed = tables.commit(mapping, identity, &taken.loaded, &brought.bytes);
+        taken.kept = committed.kept;
+        return Ok(taken);
+    }
+    let Some((base, _)) = tables.find(mapping, kind) else {
+        let rank = taken.loaded.rank();
+        taken.kept = tables.put_names(mapping, identity, rank, &brought.bytes);
+        return Ok(taken);
+    };
+    let segments = base.table().segments().clone();
+    let table = taken.loaded.table().clone().with_segments(segments);
+    let bytes = table.encode();
+    taken.loaded = Arc::new(Loaded::new(table, mapping, kind));
+    taken.kept = tables.commit(mapping, identity, &taken.loaded, &bytes).kept;
+    Ok(taken)
+}
+
 #[tonic::async_trait]
 impl Names for NamesService {
     async fn add(
@@ -71,26 +113,17 @@ impl Names for NamesService {
         let brought = receive(request.into_inner()).await?;
         let (mapping, kind) = (brought.mapping, brought.kind);
         let tables = Arc::clone(&self.shared.tables);
-        let work = tokio::task::spawn_blocking(move || {
-            let table = tables.decode(&brought.bytes)?;
-            let loaded = Arc::new(Loaded::new(table, mapping, kind));
-            tables.look();
-            let before = tables.rank(mapping).unwrap_or_default();
-            let rank = loaded.rank();
-            let is_better = rank > before;
-            let kept = is_better
-                && tables
-                    .commit(mapping, &brought.identity, &loaded, &brought.bytes)
-                    .kept;
-            // It stays in memory while it is told.
-            Ok::<_, memwide_objects::WireError>((loaded, rank, before, is_better, kept))
-        });
-        let done = work
+        let work = tokio::task::spawn_blocking(move || take(&tables, &brought));
+        let taken = work
             .await
             .map_err(|_| Status::internal("reading the table broke off"))?;
-        let (_loaded, rank, before, is_better, kept) =
-            done.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let told = history::tell(&self.shared, mapping, kind).await;
+        let taken = taken.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let (rank, before) = (taken.loaded.rank(), taken.before);
+        let told = if rank > before {
+            history::tell_table(&self.shared, mapping, &taken.loaded).await
+        } else {
+            history::tell(&self.shared, mapping, kind).await
+        };
         let functions = told.map_err(|error| Status::unavailable(error.to_string()))?;
         tracing::info!(%mapping, rank, before, functions, "a person brought symbols");
         Ok(Response::new(v1::NamesAdded {
@@ -98,7 +131,7 @@ impl Names for NamesService {
             rank: u32::from(rank),
             rank_before: u32::from(before),
             functions,
-            kept: kept || !is_better,
+            kept: taken.kept,
         }))
     }
 }

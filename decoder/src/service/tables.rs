@@ -146,6 +146,10 @@ impl Tables {
         };
         match self.decode(&found.table) {
             Ok(table) => {
+                let kind = match Kind::of_wire(found.identity.kind) {
+                    Kind::Unknown => kind,
+                    kind => kind,
+                };
                 let loaded = Arc::new(Loaded::new(table, mapping, kind));
                 self.remember(mapping, &loaded);
                 Some(loaded)
@@ -162,7 +166,61 @@ impl Tables {
         SymbolTable::decode(bytes, &self.limits)
     }
 
-    /// A table that came from a collector, as the sessions use it; `bytes` as received.
+    /// A table that came from a collector, as the sessions use it; `bytes` as received. Where a person brought better names for
+    /// it before, those are taken.
+    pub(super) fn commit_shipped(
+        &self,
+        mapping: MappingId,
+        kind: Kind,
+        identity: &v1::MappingIdentity,
+        loaded: &Arc<Loaded>,
+        bytes: &[u8],
+    ) -> Committed {
+        let names = self.shelf.as_ref().and_then(|shelf| {
+            let names = shelf.names(mapping);
+            names.unwrap_or_else(|error| {
+                tracing::debug!(%mapping, %error, "kept names cannot be read");
+                None
+            })
+        });
+        let names = names.filter(|names| names.rank > loaded.rank());
+        let names = names.and_then(|names| self.decode(&names.table).ok());
+        let Some(names) = names else {
+            return self.commit(mapping, identity, loaded, bytes);
+        };
+        let before = self.rank(mapping);
+        let named = names.with_segments(loaded.table().segments().clone());
+        let bytes = named.encode();
+        let named = Arc::new(Loaded::new(named, mapping, kind));
+        Committed {
+            before,
+            ..self.commit(mapping, identity, &named, &bytes)
+        }
+    }
+
+    /// Keeps names whose file nobody has shipped yet. False: they are not kept.
+    pub(super) fn put_names(
+        &self,
+        mapping: MappingId,
+        identity: &v1::MappingIdentity,
+        rank: u8,
+        bytes: &[u8],
+    ) -> bool {
+        let Some(shelf) = &self.shelf else {
+            return false;
+        };
+        let found = Found {
+            rank,
+            identity: identity.clone(),
+            table: bytes.to_vec(),
+        };
+        shelf.put_names(mapping, &found).unwrap_or_else(|error| {
+            tracing::warn!(%mapping, %error, "cannot keep symbols that a person brought");
+            false
+        })
+    }
+
+    /// A new table; `bytes` encoded.
     pub(super) fn commit(
         &self,
         mapping: MappingId,

@@ -4,7 +4,7 @@ use super::sent::{Definitions, Sent, What};
 use super::state::{detail, symbols_of};
 use crate::identity::Identity;
 use crate::machine::{Machine, Place};
-use crate::symbols::{Object, ObjectIx, TableState};
+use crate::symbols::{Object, ObjectIx, TableState, What as ObjectKind};
 use memwide_model::{DataId, FunctionId, LocationId, MappingId, Region, StackId};
 use memwide_objects::{Source, SymbolRef};
 use memwide_proto::v1;
@@ -66,15 +66,23 @@ impl Namer {
         object: Option<ObjectIx>,
         mapping: MappingId,
         address: u64,
+        is_offset: bool,
     ) -> LocationId {
+        let id = |address| {
+            if is_offset {
+                LocationId::of_offset(mapping, address)
+            } else {
+                LocationId::new(mapping, address)
+            }
+        };
         let mixed = (address ^ u64::from(object.map_or(0, |object| object.0)) << 48)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = (mixed >> 52) as usize;
         let Some(slot) = self.locations.get_mut(slot) else {
-            return LocationId::new(mapping, address);
+            return id(address);
         };
         if (slot.0, slot.1) != (object, address) || slot.2.0 == 0 {
-            *slot = (object, address, LocationId::new(mapping, address));
+            *slot = (object, address, id(address));
         }
         slot.2
     }
@@ -85,10 +93,10 @@ impl Namer {
         let Some((at, object)) = place.object.and_then(|at| Some((at, objects.get(at)?))) else {
             let mapping = self.unknown;
             // All addresses without a mapping are one location: nothing could be said of them.
-            let location = self.location(None, mapping, 0);
+            let location = self.location(None, mapping, 0, false);
             let function = FunctionId::unresolved(mapping);
             self.define_mapping(sent, mapping, &Identity::unknown());
-            self.define_code(sent, mapping, function, location, 0, None);
+            self.define_code(sent, (mapping, function), (location, 0, false), None);
             return CodeIds {
                 function,
                 location,
@@ -97,9 +105,11 @@ impl Namer {
             };
         };
         let mapping = object.mapping;
-        let location = self.location(Some(at), mapping, place.address);
         let table = objects.table(at);
-        let is_symbol = object.what == crate::symbols::What::KernelSymbol;
+        let is_offset =
+            table.is_none() && matches!(object.what, ObjectKind::File | ObjectKind::Shared);
+        let location = self.location(Some(at), mapping, place.address, is_offset);
+        let is_symbol = object.what == ObjectKind::KernelSymbol;
         let (function, symbol) = match (table, place.symbol) {
             (Some(table), Some(symbol)) if !place.variable => {
                 (table.function_id(symbol), table.function(symbol))
@@ -116,6 +126,7 @@ impl Namer {
                 rank: u32::from(table.rank_of(at_symbol)),
                 size: symbol.size,
                 source: table.source_of(at_symbol).unwrap_or_default(),
+                file_offset: table.file_offset(symbol.start),
             }),
             _ if is_symbol => Some(FunctionName {
                 start: 0,
@@ -124,11 +135,17 @@ impl Namer {
                 rank: u32::from(Source::SymTab as u8),
                 size: 0,
                 source: ("", 0),
+                file_offset: 0,
             }),
             _ => None,
         };
         let named = name.is_some_and(|name| !name.shown.is_empty());
-        self.define_code(sent, mapping, function, location, place.address, name);
+        self.define_code(
+            sent,
+            (mapping, function),
+            (location, place.address, is_offset),
+            name,
+        );
         let state = objects.state(at);
         self.define_symbols(sent, mapping, object, state);
         let waits = matches!(state, TableState::Missing | TableState::Requested);
@@ -178,10 +195,8 @@ impl Namer {
     fn define_code(
         &mut self,
         sent: &Sent,
-        mapping: MappingId,
-        function: FunctionId,
-        location: LocationId,
-        address: u64,
+        (mapping, function): (MappingId, FunctionId),
+        (location, address, is_offset): (LocationId, u64, bool),
         name: Option<FunctionName<'_>>,
     ) {
         let rank = name.as_ref().map_or(0, |name| name.rank);
@@ -200,6 +215,7 @@ impl Namer {
                 size: name.size,
                 file: name.source.0.to_owned(),
                 line: name.source.1,
+                file_offset: name.file_offset,
             });
         }
         if self
@@ -211,6 +227,7 @@ impl Namer {
                 mapping_id: mapping.0,
                 address,
                 function_id: function.0,
+                is_offset,
             });
         }
     }
@@ -292,4 +309,5 @@ struct FunctionName<'a> {
     rank: u32,
     size: u64,
     source: (&'a str, u32),
+    file_offset: u64,
 }

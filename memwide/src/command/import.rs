@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
 }
 
 /// The query service knows where the decoder listens.
-fn ingest_endpoint(client: &Client, server: &str) -> Result<String, Failure> {
+pub(super) fn ingest_endpoint(client: &Client, server: &str) -> Result<String, Failure> {
     let status = client.get("status", &[]).map_err(answer::failure)?;
     match status.get("ingest_address").and_then(serde_json::Value::as_str) {
         Some(address) if address.contains("://") => Ok(address.to_owned()),

@@ -25,4 +25,5 @@ pub(crate) mod rss;
 pub(crate) mod script;
 pub(crate) mod sql;
 pub(crate) mod stat;
+pub(crate) mod symbols;
 pub(crate) mod top;

@@ -1443,6 +1443,9 @@ pub struct FunctionDef {
     pub file: ::prost::alloc::string::String,
     #[prost(uint32, tag = "9")]
     pub line: u32,
+    /// Where the start lies in the mapping's file, plus 1; 0: not known.
+    #[prost(uint64, tag = "10")]
+    pub file_offset: u64,
 }
 /// What is known of the symbols of a mapping on a host, and what to do where that is little.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1471,6 +1474,9 @@ pub struct LocationDef {
     pub address: u64,
     #[prost(fixed64, tag = "4")]
     pub function_id: u64,
+    /// The address is an offset in the file: its segments are not known.
+    #[prost(bool, tag = "5")]
+    pub is_offset: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StackDef {

@@ -222,6 +222,7 @@ fn definitions() -> Vec<NativeBlock> {
                 size: 0,
                 file: "",
                 line: 0,
+                file_offset: 0,
                 last_seen: BEGIN,
             });
         }

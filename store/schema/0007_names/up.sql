@@ -4,7 +4,8 @@
 ALTER TABLE ${whole:functions_def}
     ADD COLUMN IF NOT EXISTS size UInt64 COMMENT 'bytes from the start on; 0: not known' CODEC(T64, ZSTD(1)) AFTER rank,
     ADD COLUMN IF NOT EXISTS file String COMMENT 'file of the source; empty: not known' CODEC(ZSTD(1)) AFTER size,
-    ADD COLUMN IF NOT EXISTS line UInt32 COMMENT 'line in that file; 0: not known' CODEC(T64, ZSTD(1)) AFTER file;
+    ADD COLUMN IF NOT EXISTS line UInt32 COMMENT 'line in that file; 0: not known' CODEC(T64, ZSTD(1)) AFTER file,
+    ADD COLUMN IF NOT EXISTS file_offset UInt64 COMMENT 'place of its start in the file, plus 1; 0: not known' CODEC(ZSTD(1)) AFTER line;
 
 CREATE TABLE IF NOT EXISTS ${table:symbols} (
     mapping_id UInt64 COMMENT 'mapping, see mappings' CODEC(ZSTD(1)),
@@ -26,6 +27,7 @@ CREATE TABLE IF NOT EXISTS ${table:nameless} (
     stored_as UInt64 COMMENT 'what stands for a function in rows stored so' CODEC(ZSTD(1)),
     mapping_id UInt64 COMMENT 'mapping it lies in, see mappings' CODEC(ZSTD(1)),
     address UInt64 COMMENT 'address in the file of the mapping' CODEC(ZSTD(1)),
+    is_offset UInt8 COMMENT '1: the address is an offset in the file, whose segments were not known' CODEC(T64, ZSTD(1)),
     last_seen DateTime('UTC') COMMENT 'when the definition was last sent, UTC' CODEC(ZSTD(1))
 )
 ENGINE = ${everywhere:ReplacingMergeTree(last_seen)}
@@ -56,20 +58,25 @@ COMMENT 'The best name of each function, with its file.';
 CREATE VIEW IF NOT EXISTS ${view:late_functions} AS
 WITH
 starts AS (
-    SELECT d.mapping_id AS mapping_id, d.start AS start, any(d.function_id) AS function_id, max(d.size) AS extent
+    SELECT d.mapping_id AS mapping_id, 0 AS is_offset, d.start AS start, any(d.function_id) AS function_id, max(d.size) AS extent
     FROM ${read:functions_def} AS d
     WHERE d.size != 0 AND d.mapping_id IN (SELECT mapping_id FROM ${read:nameless})
     GROUP BY mapping_id, start
+    UNION ALL
+    SELECT d.mapping_id AS mapping_id, 1 AS is_offset, d.file_offset - 1 AS start, any(d.function_id) AS function_id, max(d.size) AS extent
+    FROM ${read:functions_def} AS d
+    WHERE d.size != 0 AND d.file_offset != 0 AND d.mapping_id IN (SELECT mapping_id FROM ${read:nameless})
+    GROUP BY mapping_id, start
 ),
 places AS (
-    SELECT n.location_id AS location_id, n.stored_as AS stored_as, any(n.mapping_id) AS mapping_id, any(n.address) AS address
+    SELECT n.location_id AS location_id, n.stored_as AS stored_as, any(n.mapping_id) AS mapping_id, any(n.address) AS address,
+        any(n.is_offset) AS is_offset
     FROM ${read:nameless} AS n
-    WHERE n.mapping_id IN (SELECT mapping_id FROM starts)
     GROUP BY location_id, stored_as
 )
 SELECT p.location_id AS location_id, p.stored_as AS stored_as, s.function_id AS function_id
 FROM places AS p
-ASOF INNER JOIN starts AS s ON s.mapping_id = p.mapping_id AND p.address >= s.start
+ASOF INNER JOIN starts AS s ON s.mapping_id = p.mapping_id AND s.is_offset = p.is_offset AND p.address >= s.start
 WHERE p.address - s.start < s.extent
 COMMENT 'Functions of places that were stored before the starts of their functions were known.';
 

@@ -61,6 +61,8 @@ tables! {
         file: Strings,
         /// Line in it; 0: not known.
         line: Vec<u32>,
+        /// Place of its start in the mapping's file, plus 1; 0: not known.
+        file_offset: Vec<u64>,
         /// When it was last sent, in seconds since 1970 UTC.
         last_seen: Seconds,
     }
@@ -131,6 +133,8 @@ tables! {
         mapping_id: Vec<u64>,
         /// Address within the mapping's file.
         address: Vec<u64>,
+        /// 1: the address is an offset in the file, whose segments were not known.
+        is_offset: Vec<u8>,
         /// When it was last sent, in seconds since 1970 UTC.
         last_seen: Seconds,
     }

@@ -288,6 +288,7 @@ async fn every_table_takes_its_rows() {
         size: 16,
         file: "/src/a.c",
         line: 7,
+        file_offset: 4097,
         last_seen: now,
     });
     blocks.extend(functions.finish());

@@ -114,12 +114,13 @@ async fn a_better_name_and_a_late_start_name_what_was_stored_before() {
     let Some(engine) = engine().await else { return };
     let store = engine.migrated().await;
     let stored = "INSERT INTO samples (time, host, event_id, function_id, location_id, part, ingested) VALUES \
-         (now(), 'a', 1, 50, 7, 0, now()), (now(), 'a', 1, 60, 8, 0, now()), (now(), 'a', 1, 60, 9, 0, now())";
+         (now(), 'a', 1, 50, 7, 0, now()), (now(), 'a', 1, 60, 8, 0, now()), (now(), 'a', 1, 60, 9, 0, now()), \
+         (now(), 'a', 1, 60, 10, 0, now()), (now(), 'a', 1, 60, 11, 0, now())";
     let before = [
         // A start without a name; and a mapping whose starts were not known.
         "INSERT INTO functions_def (function_id, mapping_id, start, size, rank, last_seen) VALUES (50, 2, 256, 64, 0, now())",
         "INSERT INTO functions_def (function_id, mapping_id, rank, last_seen) VALUES (60, 2, 0, now())",
-        "INSERT INTO nameless VALUES (8, 60, 2, 600, now()), (9, 60, 2, 9000, now())",
+        "INSERT INTO nameless VALUES (8, 60, 2, 600, 0, now()), (9, 60, 2, 9000, 0, now()), (10, 60, 2, 600, 1, now()), (11, 60, 2, 1600, 1, now())",
         "INSERT INTO locations VALUES (8, 2, 600, 60, now()), (9, 2, 9000, 60, now())",
         "INSERT INTO mappings (mapping_id, module, last_seen) VALUES (2, 'prog', now())",
         stored,
@@ -131,19 +132,19 @@ async fn a_better_name_and_a_late_start_name_what_was_stored_before() {
     let functions = "SELECT function, sum(samples) FROM functions GROUP BY ALL ORDER BY 1";
     assert_eq!(
         ask(&store, accesses).await,
-        "7\t\t\t0\tprog\n8\t\t\t0\tprog\n9\t\t\t0\tprog"
+        "7\t\t\t0\tprog\n8\t\t\t0\tprog\n9\t\t\t0\tprog\n10\t\t\t0\tprog\n11\t\t\t0\tprog"
     );
-    assert_eq!(ask(&store, functions).await, "\t3");
-    let late = "INSERT INTO functions_def (function_id, mapping_id, start, size, name, rank, file, line, last_seen) VALUES \
-         (50, 2, 256, 64, 'work', 4, '/src/a.c', 12, now()), (61, 2, 512, 128, 'late', 3, '', 0, now())";
+    assert_eq!(ask(&store, functions).await, "\t5");
+    let late = "INSERT INTO functions_def (function_id, mapping_id, start, size, name, rank, file, line, file_offset, last_seen) VALUES \
+         (50, 2, 256, 64, 'work', 4, '/src/a.c', 12, 0, now()), (61, 2, 512, 128, 'late', 3, '', 0, 1537, now())";
     store.execute(late).await.unwrap();
     assert_eq!(
         ask(&store, accesses).await,
-        "7\twork\t/src/a.c\t12\tprog\n8\tlate\t\t0\tprog\n9\t\t\t0\tprog"
+        "7\twork\t/src/a.c\t12\tprog\n8\tlate\t\t0\tprog\n9\t\t\t0\tprog\n10\t\t\t0\tprog\n11\tlate\t\t0\tprog"
     );
-    assert_eq!(ask(&store, functions).await, "\t1\nlate\t1\nwork\t1");
+    assert_eq!(ask(&store, functions).await, "\t2\nlate\t2\nwork\t1");
     // A worse name that comes later changes nothing.
     let worse = "INSERT INTO functions_def (function_id, mapping_id, start, size, name, rank, last_seen) VALUES (50, 2, 256, 64, 'worse', 1, now() + 9)";
     store.execute(worse).await.unwrap();
-    assert_eq!(ask(&store, functions).await, "\t1\nlate\t1\nwork\t1");
+    assert_eq!(ask(&store, functions).await, "\t2\nlate\t2\nwork\t1");
 }

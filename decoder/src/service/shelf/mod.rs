@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! MAPPING.RANK-SUM.symbols              a table: checksum, identity, encoded table; RANK says how good its names are
+//! MAPPING.RANK.names                    names from a debug file, whose program no collector has shipped yet
 //! MAPPING.lease, MAPPING.takeover       who ships it, see `lease`
 //! MAPPING.CHECKSUM.TOTAL.OFFSET.piece   of an upload that is under way or was broken off
 //! MAPPING.RANK-SUM.told                 its names have been sent to everything stored before
@@ -208,11 +209,47 @@ impl Shelf {
         Ok(Placed::New)
     }
 
+    /// Keeps names whose file nobody has shipped, for when somebody does. False: there is no room.
+    pub(super) fn put_names(&self, mapping: MappingId, found: &Found) -> io::Result<bool> {
+        let bytes = seal(&found.identity, &found.table);
+        if !self.make_room(bytes.len() as u64, &HashSet::from([mapping]))? {
+            return Ok(false);
+        }
+        let name = format!("{mapping}.{}.names", found.rank);
+        self.blobs.write(&name, &bytes)?;
+        Ok(true)
+    }
+
+    /// The best names that are kept so.
+    pub(super) fn names(&self, mapping: MappingId) -> io::Result<Option<Found>> {
+        for rank in (1..=memwide_objects::RANK_DWARF).rev() {
+            let name = format!("{mapping}.{rank}.names");
+            let bytes = match self.blobs.read(&name) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            if let Ok((identity, table)) = open(&bytes) {
+                return Ok(Some(Found {
+                    rank,
+                    identity,
+                    table: table.to_vec(),
+                }));
+            }
+            crate::metrics::SHELF_DAMAGED.add(1);
+            self.blobs.remove(&name)?;
+        }
+        Ok(None)
+    }
+
     /// Removes what a new table of the mapping replaces: worse tables and pieces.
     fn forget_others(&self, mapping: MappingId, name: &str) -> io::Result<()> {
         let prefix = format!("{mapping}.");
         for entry in self.blobs.list()? {
-            let is_replaced = entry.name.ends_with(".symbols") && entry.name != name;
+            let is_table = [".symbols", ".names"]
+                .iter()
+                .any(|end| entry.name.ends_with(end));
+            let is_replaced = is_table && entry.name != name;
             if entry.name.starts_with(&prefix) && (is_replaced || entry.name.ends_with(".piece")) {
                 self.blobs.remove(&entry.name)?;
             }

@@ -1,0 +1,256 @@
+//! `memwide symbols`: names that are brought, and which are missing.
+
+use super::answer;
+use super::import::ingest_endpoint;
+use crate::cli::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::grouped;
+use anyhow::Context as _;
+use memwide_objects::{
+    DebugInfo, DebugSections, IdKind, Limits, ObjectId, RANK_DWARF, SymbolTable,
+};
+use memwide_proto::v1::mapping_identity::Kind;
+use memwide_proto::v1::names_client::NamesClient;
+use memwide_proto::{limits, v1};
+use memwide_service::clock;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Largest file read, in bytes.
+const FILE_BYTES_MAX: u64 = 8 << 30;
+
+/// How good names are, by rank.
+const RANKS: [&str; RANK_DWARF as usize + 1] = ["none", "dynsym", "symtab", "debug", "dwarf"];
+
+fn rank_name(rank: u32) -> &'static str {
+    RANKS.get(rank as usize).copied().unwrap_or("better")
+}
+
+pub(crate) fn run(command: &SymbolsCommand) -> Result<(), Failure> {
+    match command {
+        SymbolsCommand::Add(args) => add(args),
+        SymbolsCommand::List(args) => list(args),
+    }
+}
+
+fn add(args: &SymbolsAddArgs) -> Result<(), Failure> {
+    // All are read before the first is sent: a wrong name in the list stops the rest.
+    let read = |path| table_of(path, !args.no_lines).map_err(Failure::bad_input);
+    let tables: Vec<_> = args
+        .files
+        .iter()
+        .map(|path| Ok((path, read(path)?)))
+        .collect::<Result<_, Failure>>()?;
+    let client = Client::new(&args.server.server);
+    let endpoint = ingest_endpoint(&client, &args.server.server)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    for (path, (identity, table)) in tables {
+        let id = hex(&identity.id);
+        let added = runtime.block_on(bring(&endpoint, identity, &table))?;
+        let mut out = std::io::stdout().lock();
+        let (rank, before) = (rank_name(added.rank), rank_name(added.rank_before));
+        let path = path.display();
+        if added.rank <= added.rank_before {
+            writeln!(
+                out,
+                "{path}: build id {id}: nothing new, the server has names of rank {before} for it"
+            )?;
+            continue;
+        }
+        writeln!(
+            out,
+            "{path}: build id {id}: {} functions, names of rank {rank} (before: {before})",
+            grouped(added.functions)
+        )?;
+        if !added.kept {
+            writeln!(
+                out,
+                "  what is stored is named; what comes may not be: this decoder keeps no tables (symbol_dir), or has no room (symbol_bytes_max)"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// The names in a file, and what it is.
+fn table_of(path: &Path, lines: bool) -> anyhow::Result<(v1::MappingIdentity, SymbolTable)> {
+    let shown = path.display();
+    let meta = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
+    anyhow::ensure!(
+        meta.is_file() && meta.len() <= FILE_BYTES_MAX,
+        "{shown} is no file, or has more than {FILE_BYTES_MAX} bytes"
+    );
+    let mut file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+    let len = usize::try_from(meta.len())?;
+    let image = memwide_objects::read_image(&mut file, len)
+        .with_context(|| format!("cannot read {shown}"))?;
+    let mut table = SymbolTable::from_elf(&image, &Limits::default())
+        .with_context(|| format!("{shown} has no symbols to bring"))?;
+    let id = match ObjectId::of_elf(&image) {
+        Some(id) => id,
+        None if table.holds_code() => ObjectId::of_file(&std::fs::read(path)?),
+        None => {
+            anyhow::bail!("{shown} has no build id: nobody can tell which program it belongs to")
+        }
+    };
+    anyhow::ensure!(
+        table.rank() > 0,
+        "{shown} has no names: it is stripped; bring its debug file, or the file before it was stripped"
+    );
+    if lines && let Ok(sections) = DebugSections::read(&mut file, meta.len()) {
+        match DebugInfo::new(sections, None) {
+            Ok(mut debug) => table.add_source(&mut debug),
+            Err(memwide_objects::DebugError::None) => {}
+            Err(error) => eprintln_note(&format!("{shown}: without lines of the source: {error}")),
+        }
+    }
+    let kind = match id.kind() {
+        IdKind::Gnu => Kind::BuildId,
+        IdKind::Content => Kind::Content,
+    };
+    let identity = v1::MappingIdentity {
+        kind: kind.into(),
+        id: id.as_bytes().to_vec(),
+        path: path.to_string_lossy().into_owned(),
+    };
+    Ok((identity, table))
+}
+
+fn eprintln_note(text: &str) {
+    drop(std::io::stderr().write_all(format!("memwide: {text}\n").as_bytes()));
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+async fn bring(
+    endpoint: &str,
+    identity: v1::MappingIdentity,
+    table: &SymbolTable,
+) -> anyhow::Result<v1::NamesAdded> {
+    let bytes = table.encode();
+    let mut first = Some(v1::NamesPiece {
+        identity: Some(identity),
+        total_bytes: bytes.len() as u64,
+        data: prost_bytes(&[]),
+        checksum: xxh3_64(&bytes),
+    });
+    let pieces = bytes.chunks(limits::SYMBOL_CHUNK_BYTES);
+    let pieces: Vec<_> = pieces
+        .map(|piece| v1::NamesPiece {
+            data: prost_bytes(piece),
+            ..first.take().unwrap_or_default()
+        })
+        .collect();
+    let mut client = NamesClient::connect(endpoint.to_owned())
+        .await
+        .with_context(|| format!("no decoder answers at {endpoint}"))?;
+    let added = client.add(tokio_stream::iter(pieces)).await;
+    let added = added.map_err(|status| anyhow::anyhow!("{}", status.message()))?;
+    Ok(added.into_inner())
+}
+
+fn prost_bytes(of: &[u8]) -> prost::bytes::Bytes {
+    prost::bytes::Bytes::copy_from_slice(of)
+}
+
+/// Programs of the time range, those with the most samples without a name first.
+const LIST: &str = "\
+WITH known AS (
+    SELECT mapping_id, max(rank) AS best, max(functions) AS starts, uniqExact(host) AS hosts,
+        argMax(reason, (rank, last_seen)) AS why, argMax(remedy, (rank, last_seen)) AS help
+    FROM symbols GROUP BY mapping_id
+),
+named AS (
+    SELECT mapping_id, max(rank) AS best FROM functions_def GROUP BY mapping_id
+),
+of_function AS (
+    SELECT function_id, any(mapping_id) AS mapping_id FROM functions_def GROUP BY function_id
+),
+hit AS (
+    SELECT o.mapping_id AS mapping_id, sum(a.n) AS samples, sum(a.without) AS nameless
+    FROM (
+        SELECT function_id, count() AS n, countIf(function = '') AS without FROM accesses
+        WHERE time >= toDateTime64({since}, 9, 'UTC') GROUP BY function_id
+    ) AS a
+    INNER JOIN of_function AS o ON o.function_id = a.function_id
+    GROUP BY mapping_id
+),
+paths AS (
+    SELECT mapping_id, argMax(path, last_seen) AS path, argMax(kind, last_seen) AS kind, argMax(build_id, last_seen) AS build_id
+    FROM mappings GROUP BY mapping_id
+)
+SELECT p.path AS program, greatest(k.best, n.best) AS rank, h.samples AS samples, h.nameless AS nameless, k.hosts AS hosts,
+    k.starts AS functions, p.kind AS kind, p.build_id AS build_id,
+    if(n.best > k.best, '', k.why) AS why, if(n.best > k.best, '', k.help) AS remedy
+FROM hit AS h
+INNER JOIN paths AS p ON p.mapping_id = h.mapping_id
+LEFT JOIN known AS k ON k.mapping_id = h.mapping_id
+LEFT JOIN named AS n ON n.mapping_id = h.mapping_id
+{where} ORDER BY nameless DESC, samples DESC, program LIMIT {limit}";
+
+fn list(args: &SymbolsListArgs) -> Result<(), Failure> {
+    let since = args.since.as_deref().unwrap_or("-1h");
+    let range = memwide_query::ask::Range::parse(since, "", clock::unix_ns());
+    let range = range.map_err(|wrong| {
+        let wrong = anyhow::anyhow!("`{since}` is no time for --since; {}", wrong.remedy());
+        Failure::usage(wrong)
+    })?;
+    let filter = if args.missing {
+        "WHERE nameless > 0"
+    } else {
+        ""
+    };
+    let query = LIST
+        .replace("{since}", &(range.since_ns / 1_000_000_000).to_string())
+        .replace("{where}", filter)
+        .replace("{limit}", &args.limit.to_string());
+    let client = Client::new(&args.server.server);
+    let body = json!({"query": query, "params": {}, "format": "json"});
+    let mut table = answer::table(client.post("sql", &body).map_err(answer::failure)?);
+    let at = table
+        .columns
+        .iter()
+        .position(|column| column.name == "rank");
+    for row in &mut table.rows {
+        if let Some(cell) = at.and_then(|at| row.get_mut(at))
+            && let Some(rank) = cell.as_u64()
+        {
+            *cell = Value::from(rank_name(u32::try_from(rank).unwrap_or(u32::MAX)));
+        }
+    }
+    Ok(table.print(args.format)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_brought_is_refused_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let no_program = folder.path().join("text");
+        std::fs::write(&no_program, b"no program").unwrap();
+        let refused = |path: &Path| format!("{:#}", table_of(path, true).unwrap_err());
+        assert!(refused(&no_program).contains("has no symbols to bring"));
+        assert!(refused(folder.path()).contains("is no file"));
+        assert!(refused(&folder.path().join("none")).contains("cannot read"));
+    }
+
+    #[test]
+    fn this_program_has_names_with_lines() {
+        let path = std::env::current_exe().unwrap();
+        let (identity, table) = table_of(&path, false).unwrap();
+        assert!(!identity.id.is_empty() && table.rank() == 2);
+        assert!(!table.has_source());
+    }
+}
