@@ -56,6 +56,16 @@ impl Loaded {
         }
     }
 
+    /// The same under another id.
+    pub(crate) fn called(&self, mapping: MappingId) -> Self {
+        Self {
+            is_kernel: self.is_kernel,
+            is_generated: self.is_generated,
+            demangles: self.demangles,
+            ..Self::new(self.table.clone(), mapping, Kind::Unknown)
+        }
+    }
+
     /// The table itself.
     pub fn table(&self) -> &SymbolTable {
         &self.table

@@ -140,8 +140,8 @@ impl Definitions {
                         linkage_name,
                         rank: code(def.rank),
                         size: def.size,
-                        file,
-                        line: def.line,
+                        source_file: file,
+                        source_line: def.line,
                         file_offset: def.file_offset,
                         last_seen: seconds,
                     });

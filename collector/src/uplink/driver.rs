@@ -37,6 +37,8 @@ const SETTLE_AFTER: Duration = Duration::from_secs(8);
 const OUT_MESSAGES: usize = 2;
 /// Requests for symbols waiting. Above it the answer is "busy"; the decoder asks again when it needs them again.
 const SYMBOL_REQUESTS: usize = 256;
+/// Files whose symbols are extracted at the same time.
+const SYMBOLS_AT_ONCE: usize = 2;
 
 /// Why a source could not be sent to the end.
 #[derive(Debug, thiserror::Error)]
@@ -420,37 +422,57 @@ fn pieces(request: u64, answer: &SymbolAnswer, begun: (u64, u64)) -> Vec<SymbolC
     pieces.collect()
 }
 
-/// Answers requests one after the other until the stream ends.
+/// Answers requests until the stream ends, a few at once: a large file does not hold up a small one.
 async fn answer_symbols(
     mut asked: mpsc::Receiver<SymbolRequest>,
     symbols: Arc<dyn SymbolProvider>,
     out: mpsc::Sender<CollectorMessage>,
 ) {
-    while let Some(request) = asked.recv().await {
-        let (number, begun) = (request.request, (request.offset, request.checksum));
-        let provider = symbols.clone();
-        let found = tokio::task::spawn_blocking(move || provider.table(&request)).await;
-        let found = found.unwrap_or_else(|_| Err("extracting the symbols failed".to_owned()));
-        let chunks = match found {
-            Ok(answer) if answer.table.len() as u64 > limits::SYMBOL_TABLE_BYTES_MAX => {
-                vec![unavailable(
-                    number,
-                    "the symbol table is too large".to_owned(),
-                )]
+    let mut answering = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            request = asked.recv(), if answering.len() < SYMBOLS_AT_ONCE => {
+                let Some(request) = request else { return };
+                answering.spawn(answer_one(request, symbols.clone(), out.clone()));
             }
-            Ok(answer) => pieces(number, &answer, begun),
-            Err(why) => vec![unavailable(number, why)],
-        };
-        for chunk in chunks {
-            metrics::SENT_BYTES.add(chunk.encoded_len() as u64);
-            let message = CollectorMessage {
-                message: Some(Message::Symbols(chunk)),
-            };
-            if out.send(message).await.is_err() {
-                return;
+            Some(sent) = answering.join_next(), if !answering.is_empty() => {
+                if !matches!(sent, Ok(true)) {
+                    return;
+                }
             }
         }
     }
+}
+
+/// False when the stream is gone.
+async fn answer_one(
+    request: SymbolRequest,
+    symbols: Arc<dyn SymbolProvider>,
+    out: mpsc::Sender<CollectorMessage>,
+) -> bool {
+    let (number, begun) = (request.request, (request.offset, request.checksum));
+    let found = tokio::task::spawn_blocking(move || symbols.table(&request)).await;
+    let found = found.unwrap_or_else(|_| Err("extracting the symbols failed".to_owned()));
+    let chunks = match found {
+        Ok(answer) if answer.table.len() as u64 > limits::SYMBOL_TABLE_BYTES_MAX => {
+            vec![unavailable(
+                number,
+                "the symbol table is too large".to_owned(),
+            )]
+        }
+        Ok(answer) => pieces(number, &answer, begun),
+        Err(why) => vec![unavailable(number, why)],
+    };
+    for chunk in chunks {
+        metrics::SENT_BYTES.add(chunk.encoded_len() as u64);
+        let message = CollectorMessage {
+            message: Some(Message::Symbols(chunk)),
+        };
+        if out.send(message).await.is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub struct SymbolAnswer {
 
 /// Answers a decoder's requests for symbol tables.
 ///
-/// Called off the async threads, one request at a time.
+/// Called off the async threads, a few requests at a time.
 ///
 /// Tables of the kernel and of modules have addresses relative to the start of their code (`_text`, the module's base) and
 /// one segment at 0 that covers it, so that one table serves every boot and `ip - map.start` looks it up.

@@ -41,20 +41,41 @@ pub(super) enum TellError {
     Unreachable,
 }
 
-/// Tells the names of the best table of a mapping, besides all else.
-pub(super) fn tell_later(shared: &Arc<Shared>, mapping: MappingId) {
+/// Tells the names of the best table of a mapping, besides all else, to rows that were stored under `stored_as`: a file that
+/// was known by its path when they were.
+pub(super) fn tell_later(shared: &Arc<Shared>, stored_as: MappingId, mapping: MappingId) {
     let shared = Arc::clone(shared);
     let spawner = shared.spawner.clone();
     let stop = spawner.stop().clone();
     spawner.spawn_visitor("names", async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            told = tell(&shared, mapping, Kind::Unknown) => if let Err(error) = told {
+            told = tell_as(&shared, stored_as, mapping) => if let Err(error) = told {
                 tracing::warn!(%mapping, %error, "names of what was stored before are not told");
             },
         }
         Ok(())
     });
+}
+
+async fn tell_as(
+    shared: &Arc<Shared>,
+    stored_as: MappingId,
+    mapping: MappingId,
+) -> Result<u64, TellError> {
+    if stored_as == mapping {
+        return tell(shared, mapping, Kind::Unknown).await;
+    }
+    let tables = Arc::clone(&shared.tables);
+    let found = tokio::task::spawn_blocking(move || {
+        let (loaded, _) = tables.find(mapping, Kind::Unknown)?;
+        let is_told = tables.told(stored_as, loaded.rank(), false);
+        (!is_told).then(|| Arc::new(loaded.called(stored_as)))
+    });
+    match found.await {
+        Ok(Some(loaded)) => tell_table(shared, stored_as, &loaded).await,
+        _ => Ok(0),
+    }
 }
 
 /// Tells the names of the best table of a mapping; says how many.

@@ -8,11 +8,16 @@ use memwide_model::MappingId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Tables that a collector is asked for at the same time; the rest waits here, so that what cannot
+/// wait overtakes it.
+const ASKED_MAX: usize = 8;
+
 /// What is under way or waited for. Dropped, it gives up its turns: others get them.
 #[derive(Debug)]
 pub(super) struct Wanted {
     tables: Arc<Tables>,
     open: BTreeMap<MappingId, Open>,
+    last: u64,
 }
 
 #[derive(Debug)]
@@ -20,6 +25,8 @@ struct Open {
     want: Want,
     /// This stream ships it.
     is_ours: bool,
+    /// Counts wants.
+    order: u64,
 }
 
 /// What the stream does about a want.
@@ -34,7 +41,11 @@ pub(super) enum Next {
 impl Wanted {
     pub(super) fn new(tables: Arc<Tables>) -> Self {
         let open = BTreeMap::new();
-        Self { tables, open }
+        Self {
+            tables,
+            open,
+            last: 0,
+        }
     }
 
     /// Notes a want.
@@ -43,7 +54,14 @@ impl Wanted {
         if self.open.len() < super::parcels::REQUESTS_MAX && !self.open.contains_key(&want.mapping)
         {
             metrics::WAITING.add(1);
-            self.open.insert(want.mapping, Open { want, is_ours });
+            self.last += 1;
+            let order = self.last;
+            let open = Open {
+                want,
+                is_ours,
+                order,
+            };
+            self.open.insert(open.want.mapping, open);
         }
     }
 
@@ -57,10 +75,15 @@ impl Wanted {
         self.open.values().any(|open| !open.is_ours)
     }
 
-    /// Mappings that nobody was asked for yet, as far as this stream knows.
+    /// Mappings that nobody was asked for yet, as far as this stream knows; as many as its collector may be asked for.
     pub(super) fn undecided(&self) -> Vec<Want> {
+        let asked = self.open.values().filter(|open| open.is_ours).count();
         let undecided = self.open.values().filter(|open| !open.is_ours);
-        undecided.map(|open| open.want.clone()).collect()
+        let mut undecided: Vec<_> = undecided.collect();
+        // What ends with its process first, then as they came.
+        undecided.sort_by_key(|open| (open.want.is_shared(), open.order));
+        let undecided = undecided.into_iter().map(|open| open.want.clone());
+        undecided.take(ASKED_MAX.saturating_sub(asked)).collect()
     }
 
     /// The stream ships this one: it has the turn.
@@ -161,6 +184,19 @@ mod tests {
         drop(first);
         let next = decide(&tables, second.undecided());
         assert_eq!(next, [Next::Ask(want(7), None)]);
+    }
+
+    #[test]
+    fn a_collector_is_not_asked_for_more_than_it_can_look_at() {
+        let tables = Arc::new(Tables::new(Path::new(""), 0).unwrap());
+        let mut wanted = Wanted::new(Arc::clone(&tables));
+        (0..100).for_each(|mapping| wanted.add(want(mapping)));
+        let first = wanted.undecided();
+        assert_eq!(first.len(), ASKED_MAX);
+        first.iter().for_each(|want| wanted.is_ours(want.mapping));
+        assert!(wanted.undecided().is_empty());
+        wanted.close(first[0].mapping);
+        assert_eq!(wanted.undecided().len(), 1);
     }
 
     #[test]

@@ -21,8 +21,8 @@ const AGAIN_LONGEST_NS: u64 = 30_000_000_000;
 pub(super) struct Late {
     /// Samples have gone on without.
     without: FxHashSet<MappingId>,
-    /// The table has come since.
-    came: FxHashSet<MappingId>,
+    /// The table has come since: the id that samples were stored under, and the one it has now.
+    came: FxHashSet<(MappingId, MappingId)>,
 }
 
 /// When generated code was last asked for.
@@ -179,8 +179,9 @@ impl Session {
             .for_each(|mapping| self.late.without(mapping));
     }
 
-    /// Mappings whose table came after samples had gone on without it, since the last call.
-    pub fn take_late(&mut self) -> Vec<MappingId> {
+    /// Mappings whose table came after samples had gone on without it, since the last call: the id those were stored under, and
+    /// the one the table has.
+    pub fn take_late(&mut self) -> Vec<(MappingId, MappingId)> {
         self.late.came.drain().collect()
     }
 
@@ -216,14 +217,14 @@ impl Late {
 
     fn came(&mut self, mapping: MappingId) {
         if self.without.remove(&mapping) {
-            self.came.insert(mapping);
+            self.came.insert((mapping, mapping));
         }
     }
 
-    /// A mapping got its real id; rows stored under the old one stay there.
+    /// A mapping got its real id, as its table came; rows stored under the old one stay there.
     fn is_called(&mut self, before: MappingId, now: MappingId) {
         if before != now && self.without.remove(&before) {
-            self.without.insert(now);
+            self.came.insert((before, now));
         }
     }
 }

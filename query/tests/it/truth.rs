@@ -220,8 +220,8 @@ fn definitions() -> Vec<NativeBlock> {
                 linkage_name,
                 rank,
                 size: 0,
-                file: "",
-                line: 0,
+                source_file: "",
+                source_line: 0,
                 file_offset: 0,
                 last_seen: BEGIN,
             });

@@ -3,9 +3,9 @@
 
 ALTER TABLE ${whole:functions_def}
     ADD COLUMN IF NOT EXISTS size UInt64 COMMENT 'bytes from the start on; 0: not known' CODEC(T64, ZSTD(1)) AFTER rank,
-    ADD COLUMN IF NOT EXISTS file String COMMENT 'file of the source; empty: not known' CODEC(ZSTD(1)) AFTER size,
-    ADD COLUMN IF NOT EXISTS line UInt32 COMMENT 'line in that file; 0: not known' CODEC(T64, ZSTD(1)) AFTER file,
-    ADD COLUMN IF NOT EXISTS file_offset UInt64 COMMENT 'place of its start in the file, plus 1; 0: not known' CODEC(ZSTD(1)) AFTER line;
+    ADD COLUMN IF NOT EXISTS source_file String COMMENT 'file of the source; empty: not known' CODEC(ZSTD(1)) AFTER size,
+    ADD COLUMN IF NOT EXISTS source_line UInt32 COMMENT 'line in that file; 0: not known' CODEC(T64, ZSTD(1)) AFTER source_file,
+    ADD COLUMN IF NOT EXISTS file_offset UInt64 COMMENT 'place of its start in the file, plus 1; 0: not known' CODEC(ZSTD(1)) AFTER source_line;
 
 CREATE TABLE IF NOT EXISTS ${table:symbols} (
     mapping_id UInt64 COMMENT 'mapping, see mappings' CODEC(ZSTD(1)),
@@ -41,8 +41,8 @@ SELECT
     function_id,
     argMax(f.name, (f.rank, f.last_seen)) AS function,
     argMax(f.linkage_name, (f.rank, f.last_seen)) AS linkage_name,
-    argMax(f.file, (f.rank, f.last_seen)) AS file,
-    argMax(f.line, (f.rank, f.last_seen)) AS line,
+    argMax(f.source_file, (f.rank, f.last_seen)) AS source_file,
+    argMax(f.source_line, (f.rank, f.last_seen)) AS source_line,
     max(f.rank) AS rank,
     any(m.module) AS module,
     any(m.build_id) AS build_id
@@ -58,12 +58,12 @@ COMMENT 'The best name of each function, with its file.';
 CREATE VIEW IF NOT EXISTS ${view:late_functions} AS
 WITH
 starts AS (
-    SELECT d.mapping_id AS mapping_id, 0 AS is_offset, d.start AS start, any(d.function_id) AS function_id, max(d.size) AS extent
+    SELECT d.mapping_id AS mapping_id, toUInt8(0) AS is_offset, d.start AS start, any(d.function_id) AS function_id, max(d.size) AS extent
     FROM ${read:functions_def} AS d
     WHERE d.size != 0 AND d.mapping_id IN (SELECT mapping_id FROM ${read:nameless})
     GROUP BY mapping_id, start
     UNION ALL
-    SELECT d.mapping_id AS mapping_id, 1 AS is_offset, d.file_offset - 1 AS start, any(d.function_id) AS function_id, max(d.size) AS extent
+    SELECT d.mapping_id AS mapping_id, toUInt8(1) AS is_offset, toUInt64(d.file_offset - 1) AS start, any(d.function_id) AS function_id, max(d.size) AS extent
     FROM ${read:functions_def} AS d
     WHERE d.size != 0 AND d.file_offset != 0 AND d.mapping_id IN (SELECT mapping_id FROM ${read:nameless})
     GROUP BY mapping_id, start
@@ -130,8 +130,8 @@ SELECT
     f.function AS function,
     f.module AS module,
     f.build_id AS build_id,
-    f.file AS file,
-    f.line AS line,
+    f.source_file AS source_file,
+    f.source_line AS source_line,
     d.data_symbol AS data_symbol,
     w.namespace AS namespace,
     w.pod AS pod,

@@ -58,9 +58,9 @@ tables! {
         /// Bytes from the start on; 0: not known.
         size: Vec<u64>,
         /// File of the source; empty: not known.
-        file: Strings,
+        source_file: Strings,
         /// Line in it; 0: not known.
-        line: Vec<u32>,
+        source_line: Vec<u32>,
         /// Place of its start in the mapping's file, plus 1; 0: not known.
         file_offset: Vec<u64>,
         /// When it was last sent, in seconds since 1970 UTC.

@@ -286,8 +286,8 @@ async fn every_table_takes_its_rows() {
         linkage_name: "_Z1fi",
         rank: 2,
         size: 16,
-        file: "/src/a.c",
-        line: 7,
+        source_file: "/src/a.c",
+        source_line: 7,
         file_offset: 4097,
         last_seen: now,
     });

@@ -128,14 +128,15 @@ async fn a_better_name_and_a_late_start_name_what_was_stored_before() {
     for sql in before {
         store.execute(sql).await.unwrap();
     }
-    let accesses = "SELECT location_id, function, file, line, module FROM accesses ORDER BY 1";
+    let accesses =
+        "SELECT location_id, function, source_file, source_line, module FROM accesses ORDER BY 1";
     let functions = "SELECT function, sum(samples) FROM functions GROUP BY ALL ORDER BY 1";
     assert_eq!(
         ask(&store, accesses).await,
         "7\t\t\t0\tprog\n8\t\t\t0\tprog\n9\t\t\t0\tprog\n10\t\t\t0\tprog\n11\t\t\t0\tprog"
     );
     assert_eq!(ask(&store, functions).await, "\t5");
-    let late = "INSERT INTO functions_def (function_id, mapping_id, start, size, name, rank, file, line, file_offset, last_seen) VALUES \
+    let late = "INSERT INTO functions_def (function_id, mapping_id, start, size, name, rank, source_file, source_line, file_offset, last_seen) VALUES \
          (50, 2, 256, 64, 'work', 4, '/src/a.c', 12, 0, now()), (61, 2, 512, 128, 'late', 3, '', 0, 1537, now())";
     store.execute(late).await.unwrap();
     assert_eq!(

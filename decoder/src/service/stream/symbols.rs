@@ -127,7 +127,8 @@ impl Served {
             Arrived::Unavailable(mapping, reason) => {
                 metrics::TABLES.add(TableEnd::Unavailable, 1);
                 self.session().table_unavailable(mapping, &reason);
-                self.release(mapping).await
+                self.release(mapping).await?;
+                self.decide().await
             }
             Arrived::Refused(mapping, reason) => {
                 metrics::TABLES.add(TableEnd::Refused, 1);
@@ -135,7 +136,8 @@ impl Served {
                 self.session().table_unavailable(mapping, &reason);
                 let tables = Arc::clone(&self.shared.tables);
                 self.on_worker(move |_| tables.spoiled(mapping)).await?;
-                self.release(mapping).await
+                self.release(mapping).await?;
+                self.decide().await
             }
             Arrived::Table(mapping, bytes) => {
                 let tables = Arc::clone(&self.shared.tables);
@@ -152,10 +154,10 @@ impl Served {
                     .await?;
                 self.release(mapping).await?;
                 if let Some(better) = better {
-                    history::tell_later(&self.shared, better);
+                    history::tell_later(&self.shared, better, better);
                 }
                 self.tell_late();
-                Ok(())
+                self.decide().await
             }
         }
     }
@@ -172,8 +174,8 @@ impl Served {
 
     /// Samples went on without these tables: their names are told to what was stored meanwhile.
     fn tell_late(&mut self) {
-        for mapping in self.session().take_late() {
-            history::tell_later(&self.shared, mapping);
+        for (stored_as, mapping) in self.session().take_late() {
+            history::tell_later(&self.shared, stored_as, mapping);
         }
     }
 }
