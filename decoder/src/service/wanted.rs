@@ -190,10 +190,14 @@ mod tests {
     fn a_collector_is_not_asked_for_more_than_it_can_look_at() {
         let tables = Arc::new(Tables::new(Path::new(""), 0).unwrap());
         let mut wanted = Wanted::new(Arc::clone(&tables));
-        (0..100).for_each(|mapping| wanted.add(want(mapping)));
+        for mapping in 0..100 {
+            wanted.add(want(mapping));
+        }
         let first = wanted.undecided();
         assert_eq!(first.len(), ASKED_MAX);
-        first.iter().for_each(|want| wanted.is_ours(want.mapping));
+        for want in &first {
+            wanted.is_ours(want.mapping);
+        }
         assert!(wanted.undecided().is_empty());
         wanted.close(first[0].mapping);
         assert_eq!(wanted.undecided().len(), 1);

@@ -174,9 +174,7 @@ impl Session {
     /// The batch decoded last goes on as it is.
     pub fn goes_on(&mut self) {
         let waited = std::mem::take(&mut self.namer.waited);
-        waited
-            .into_iter()
-            .for_each(|mapping| self.late.without(mapping));
+        self.late.without.extend(waited);
     }
 
     /// Mappings whose table came after samples had gone on without it, since the last call: the id those were stored under, and

@@ -37,7 +37,7 @@ const KEPT: Duration = Duration::from_secs(90);
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// An upload that nobody went on with for so long is given up.
-const PIECES_KEPT: Duration = Duration::from_secs(600);
+const PIECES_KEPT: Duration = Duration::from_mins(10);
 
 /// A table as the list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(super) struct Half {
 }
 
 /// Names are told once more to what is stored after this: the store forgets definitions later still.
-const TOLD_KEPT: Duration = Duration::from_secs(30 * 86_400);
+const TOLD_KEPT: Duration = Duration::from_hours(720);
 
 /// What came of keeping a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,11 +246,9 @@ impl Shelf {
     fn forget_others(&self, mapping: MappingId, name: &str) -> io::Result<()> {
         let prefix = format!("{mapping}.");
         for entry in self.blobs.list()? {
-            let is_table = [".symbols", ".names"]
-                .iter()
-                .any(|end| entry.name.ends_with(end));
+            let is_table = is_of(&entry.name, "symbols") || is_of(&entry.name, "names");
             let is_replaced = is_table && entry.name != name;
-            if entry.name.starts_with(&prefix) && (is_replaced || entry.name.ends_with(".piece")) {
+            if entry.name.starts_with(&prefix) && (is_replaced || is_of(&entry.name, "piece")) {
                 self.blobs.remove(&entry.name)?;
             }
         }
@@ -265,8 +263,8 @@ impl Shelf {
         entries.sort_by_key(|entry| entry.used);
         let mut total: u64 = entries.iter().map(|entry| entry.bytes).sum();
         for entry in &entries {
-            let is_left = (entry.name.ends_with(".piece") && age(entry) > PIECES_KEPT)
-                || (entry.name.ends_with(".told") && age(entry) > TOLD_KEPT);
+            let is_left = (is_of(&entry.name, "piece") && age(entry) > PIECES_KEPT)
+                || (is_of(&entry.name, "told") && age(entry) > TOLD_KEPT);
             let is_idle = of_name(&entry.name)
                 .is_some_and(|(mapping, _)| !in_use.contains(&mapping))
                 && age(entry) >= self.kept;
@@ -363,7 +361,7 @@ impl Shelf {
     pub(super) fn drop_pieces(&self, mapping: MappingId) -> io::Result<()> {
         let prefix = format!("{mapping}.");
         for entry in self.blobs.list()? {
-            if entry.name.starts_with(&prefix) && entry.name.ends_with(".piece") {
+            if entry.name.starts_with(&prefix) && is_of(&entry.name, "piece") {
                 self.blobs.remove(&entry.name)?;
             }
         }
@@ -386,6 +384,11 @@ impl Shelf {
             }
         }
     }
+}
+
+/// Whether a name ends in this word.
+fn is_of(name: &str, kind: &str) -> bool {
+    name.rsplit('.').next() == Some(kind)
 }
 
 fn now_ms() -> u64 {

@@ -1,0 +1,165 @@
+//! Names that come later than what they name, of real programs, through the whole pipeline; and of code that node generates.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a helper of a test fails the test, and says what it skips"
+)]
+
+use memwide_tests::{Up, UpOptions, memwide, tools_missing, until};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Symbols of a whole machine may be asked for before ours; slow machines under load included.
+const NAMED_WITHIN: Duration = Duration::from_secs(240);
+
+/// A child that does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn start(folder: &Path, program: &Path, arguments: &[&str]) -> Option<Running> {
+    let child = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    child.ok().map(Running)
+}
+
+fn run(folder: &Path, program: &str, arguments: &[&str]) -> bool {
+    let run = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .status();
+    run.is_ok_and(|status| status.success())
+}
+
+fn collecting() -> Option<Up> {
+    if let Some(missing) = tools_missing() {
+        eprintln!("skipped: {missing}");
+        return None;
+    }
+    let up = Up::start(&UpOptions::default());
+    let said = up.said();
+    if said.contains("not collecting on this machine") {
+        eprintln!("skipped: {said}");
+        return None;
+    }
+    Some(up)
+}
+
+const PROGRAM: &str = r"
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noinline)) static void touch_pages(char *p, long n) { for (long i = 0; i < n; i += 4096) p[i] = 1; }
+int main(void) {
+  for (;;) {
+    long n = 1 << 20;
+    char *p = mmap(0, n, 3, 0x22, -1, 0);
+    touch_pages(p, n);
+    munmap(p, n);
+    usleep(20000);
+  }
+}
+";
+
+#[test]
+fn what_a_stripped_program_did_is_named_when_its_debug_file_is_brought() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.c"), PROGRAM).unwrap();
+    let made = run(
+        folder.path(),
+        "cc",
+        &["-g", "-O1", "-Wl,--build-id", "-o", "whole", "a.c"],
+    ) && run(
+        folder.path(),
+        "objcopy",
+        &["--only-keep-debug", "whole", "whole.debug"],
+    ) && run(
+        folder.path(),
+        "strip",
+        &["-o", "late-names", "whole"],
+    );
+    if !made {
+        eprintln!("skipped: no compiler, or no binutils");
+        return;
+    }
+    let Some(up) = collecting() else { return };
+    let program = start(folder.path(), &folder.path().join("late-names"), &[]).unwrap();
+    let stored = "select count() from accesses where module = 'late-names' and function = ''";
+    until("samples without a name", NAMED_WITHIN, || {
+        up.try_number(stored).is_ok_and(|rows| rows > 100)
+    });
+    drop(program); // nothing of it comes any more
+    let query = "select function, count() from accesses where module = 'late-names' group by function order by 2 desc";
+    let before = up.sql(query);
+    assert!(before.iter().all(|row| row[0] == ""), "{before:?}");
+    let added = Command::new(memwide())
+        .args(["symbols", "add", "--server", &up.url, "whole.debug"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&added.stdout).into_owned();
+    assert!(added.status.success(), "{added:?}");
+    assert!(said.contains("names of rank dwarf"), "{said}");
+    until("what was stored has names", NAMED_WITHIN, || {
+        up.try_sql(query)
+            .is_ok_and(|rows| rows.first().is_some_and(|row| row[0] == "touch_pages"))
+    });
+    let lines = up.sql(
+        "select source_file, source_line from accesses where function = 'touch_pages' limit 1",
+    );
+    let file = lines[0][0].as_str().unwrap();
+    assert!(file.ends_with("a.c") && lines[0][1] == 4, "{lines:?}");
+    let summed = "select sum(samples) from functions where function = 'touch_pages'";
+    assert!(up.number(summed) > 100);
+    // Once more is nothing new.
+    let again = Command::new(memwide())
+        .args(["symbols", "add", "--server", &up.url])
+        .arg(folder.path().join("whole.debug"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(said.contains("nothing new"), "{said}");
+    let listed = Command::new(memwide())
+        .args(["symbols", "list", "--server", &up.url, "--format", "json"])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("late-names"), "{listed}");
+}
+
+const SCRIPT: &str = "
+function fillBuffers() { const b = Buffer.alloc(4 << 20); for (let i = 0; i < b.length; i += 4096) b[i] = 1; return b; }
+for (;;) fillBuffers();
+";
+
+#[test]
+fn functions_that_node_generates_have_names() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("fill.js"), SCRIPT).unwrap();
+    if !run(folder.path(), "node", &["-e", "0"]) {
+        eprintln!("skipped: no node");
+        return;
+    }
+    let Some(up) = collecting() else { return };
+    let _node = start(
+        folder.path(),
+        Path::new("node"),
+        &["--perf-basic-prof", "fill.js"],
+    )
+    .unwrap();
+    let named = "select count() from accesses where module like 'perf-%.map' and function like '%fillBuffers%'";
+    until("generated functions with names", NAMED_WITHIN, || {
+        up.try_number(named).is_ok_and(|rows| rows > 100)
+    });
+}
