@@ -84,11 +84,7 @@ fn what_a_stripped_program_did_is_named_when_its_debug_file_is_brought() {
         folder.path(),
         "objcopy",
         &["--only-keep-debug", "whole", "whole.debug"],
-    ) && run(
-        folder.path(),
-        "strip",
-        &["-o", "late-names", "whole"],
-    );
+    ) && run(folder.path(), "strip", &["-o", "late-names", "whole"]);
     if !made {
         eprintln!("skipped: no compiler, or no binutils");
         return;
