@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Symbols of a whole machine may be asked for before ours; slow machines under load included.
-const NAMED_WITHIN: Duration = Duration::from_secs(240);
+const NAMED_WITHIN: Duration = Duration::from_mins(4);
 
 /// A child that does not outlive the test.
 struct Running(Child);
