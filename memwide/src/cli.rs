@@ -247,8 +247,9 @@ impl SymbolArgs {
     }
 }
 
-/// What a reader of files can expect of files that are not whole.
-const ABOUT_FILES: &str = "Files that are not whole: of a file that is cut, or whose recorder was killed, all whole records are read and shown; \
+/// What a reader of files can expect of them.
+const ABOUT_FILES: &str = "`-i -` reads standard input (`perf record -o - … | memwide report -i -`); what comes by a pipe is kept in a temporary file. \
+                           Files that are not whole: of a file that is cut, or whose recorder was killed, all whole records are read and shown; \
                            then standard error says where and in what it ends, and the exit code is 65, as for files of which nothing \
                            can be read. Only a pipe that ends in less than a record's header is taken as whole, as perf does (exit \
                            code 0). What is not shown (samples of guests, of unknown events, lost records) is counted on standard \

@@ -12,8 +12,8 @@ use memwide_decoder::Mode;
 use memwide_decoder::edge::{FileSource, Places};
 use memwide_decoder::local::{LocalSample, LocalSession, Skipped, Wanted};
 use memwide_perf_abi::file::{
-    Cut, CutPart, DeferredCounts, EventTable, Features, FileRecord, PARTS_MAX, SpeCounts,
-    TracingData, UserRecord, part_number,
+    Cut, CutPart, DeferredCounts, EventTable, Features, FileRecord, SpeCounts, TracingData,
+    UserRecord,
 };
 use memwide_perf_abi::{FileError, PerfFile, RawRecord, Record, kind};
 use refused::Refused;
@@ -24,10 +24,9 @@ use std::ops::{AddAssign, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file with the header in a directory that `perf record --threads` or `--kcore` wrote.
-const DIRECTORY_MAIN: &str = "data";
-/// Entries of a directory looked at: twice what a recording may have.
-const DIRECTORY_ENTRIES_MAX: usize = 2 * PARTS_MAX;
+mod open;
+
+use open::{open, own_kallsyms};
 
 /// Why a file gave nothing, or not all.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +45,14 @@ pub(crate) enum InputError {
     /// A directory without a recording, a device or a pipe.
     #[error("{} is a {what}, not a perf.data file; name a file with -i", path.display())]
     NotAFile { path: PathBuf, what: &'static str },
+    /// What comes on standard input cannot be read or kept.
+    #[error(
+        "cannot keep what comes on standard input in a temporary file; free some room or set TMPDIR to another folder"
+    )]
+    Stdin {
+        #[source]
+        source: io::Error,
+    },
     /// Its header cannot be read.
     #[error("cannot read {} as perf.data; record it again or name another file with -i", path.display())]
     Unreadable {
@@ -276,73 +283,6 @@ impl Recording {
             }
             _ => Ok(left),
         }
-    }
-}
-
-fn open(path: &Path) -> Result<PerfFile<File>, InputError> {
-    let cannot_open = |source| InputError::Open {
-        path: path.to_owned(),
-        source,
-    };
-    // Asked before opening: opening a pipe waits for a writer.
-    let meta = std::fs::metadata(path).map_err(cannot_open)?;
-    let main = path.join(DIRECTORY_MAIN);
-    let is_recording = meta.is_dir() && main.is_file();
-    if let Some(what) = other_than_file(meta.file_type()).filter(|_| !is_recording) {
-        return Err(InputError::NotAFile {
-            path: path.to_owned(),
-            what,
-        });
-    }
-    let (main, parts) = if is_recording {
-        (main, parts(path).map_err(cannot_open)?)
-    } else {
-        (path.to_owned(), Vec::new())
-    };
-    let file = File::open(main).map_err(cannot_open)?;
-    let file = PerfFile::open_parts(file, parts).map_err(|source| InputError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    if file.is_bare_pipe() {
-        let path = path.to_owned();
-        return Err(InputError::BarePipe { path });
-    }
-    Ok(file)
-}
-
-/// The copy that `perf record --kcore` made of the symbols of the kernel that ran.
-fn own_kallsyms(path: &Path) -> Option<PathBuf> {
-    let copy = path.join("kcore_dir/kallsyms");
-    copy.is_file().then_some(copy)
-}
-
-/// The files `data.N` of a directory, by number.
-fn parts(folder: &Path) -> io::Result<Vec<File>> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder)?.take(DIRECTORY_ENTRIES_MAX) {
-        let entry = entry?;
-        if let Some(number) = entry.file_name().to_str().and_then(part_number)
-            && entry.file_type()?.is_file()
-        {
-            found.insert(number, entry.path());
-        }
-    }
-    found.into_values().map(File::open).collect()
-}
-
-fn other_than_file(kind: std::fs::FileType) -> Option<&'static str> {
-    use std::os::unix::fs::FileTypeExt as _;
-    if kind.is_dir() {
-        Some("directory")
-    } else if kind.is_fifo() {
-        Some("pipe")
-    } else if kind.is_socket() {
-        Some("socket")
-    } else if kind.is_char_device() || kind.is_block_device() {
-        Some("device")
-    } else {
-        None
     }
 }
 

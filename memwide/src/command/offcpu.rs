@@ -42,6 +42,8 @@ struct State {
     comms: FxHashMap<u32, String>,
     /// Who is asked for.
     filter: Filter,
+    /// SWITCH records say when recorded threads come back.
+    by_records: bool,
     stack: Vec<Frame>,
     partial: bool,
 }
@@ -71,6 +73,10 @@ pub(super) fn read(file: OnFile, callers: usize) -> Result<(Read, Leftovers), Fa
         .any(|event| event.name.ends_with("sched_switch"));
     let state = RefCell::new(State {
         filter: file.filter().clone(),
+        by_records: events
+            .events()
+            .iter()
+            .any(|event| event.attr.flags.context_switch()),
         ..State::default()
     });
     let other = |record: &RawRecord<'_>, event: Option<usize>| {
@@ -259,7 +265,12 @@ impl State {
                     }
                 }
                 if let Some(next) = tid(switch.next_tid) {
-                    self.off.back(next, time_ns);
+                    if self.by_records {
+                        // Only some threads are recorded: whoever else comes back was never seen to leave.
+                        self.off.back_if_out(next, time_ns);
+                    } else {
+                        self.off.back(next, time_ns);
+                    }
                 }
             }
             Some(TracepointEvent::Wakeup(wakeup)) => {

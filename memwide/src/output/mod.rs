@@ -185,6 +185,28 @@ mod tests {
     }
 
     #[test]
+    fn a_name_reaches_over_the_empty_columns_behind_it() {
+        let name = "a_function_of_the_tree_below";
+        let table = Table {
+            columns: ["symbol", "dso", "line"]
+                .map(|name| Column::new(name, ""))
+                .to_vec(),
+            rows: vec![
+                vec![json!("main"), json!("program"), json!("main.c:12")],
+                vec![json!(name), json!(""), json!("")],
+            ],
+            ..Table::default()
+        };
+        let lines = "symbol  dso      line\nmain    program  main.c:12\n";
+        assert_eq!(table.to_text(40).unwrap(), format!("{lines}{name}\n"));
+        let narrow = table.to_text(27).unwrap();
+        assert!(
+            narrow.ends_with("a_function_of_the_tree_bel…\n"),
+            "{narrow}"
+        );
+    }
+
+    #[test]
     fn control_characters_of_hostile_names_never_reach_the_terminal() {
         let mut hostile = table();
         hostile.rows[0][0] = json!("a\u{1b}[31mb\nc");

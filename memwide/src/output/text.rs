@@ -51,7 +51,7 @@ pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Re
     let mut text = String::new();
     for row in 0..cells.rows() {
         text.clear();
-        line(&mut text, &cells, row, &widths, &right);
+        line(&mut text, &cells, row, (&widths, width), &right);
         text.push('\n');
         out.write_all(text.as_bytes())?;
     }
@@ -108,6 +108,14 @@ impl Cells {
 
     fn rows(&self) -> usize {
         self.ends.len().checked_div(self.columns).unwrap_or(0)
+    }
+
+    /// The cells of a row.
+    fn row(&self, row: usize) -> &[Cell] {
+        let start = row * self.columns;
+        self.ends
+            .get(start..start + self.columns)
+            .unwrap_or_default()
     }
 
     /// Text of a cell, and the columns it takes.
@@ -187,8 +195,11 @@ fn is_number(table: &Table, at: usize) -> bool {
 fn fit(cells: &Cells, right: &[bool], width: usize) -> Vec<usize> {
     let mut widths = vec![0; cells.columns];
     for row in cells.ends.chunks(cells.columns.max(1)) {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.columns.max(*width);
+        let reach = reach(row);
+        for (at, (width, cell)) in widths.iter_mut().zip(row).enumerate() {
+            if at < reach {
+                *width = cell.columns.max(*width);
+            }
         }
     }
     let gaps = GAP.len() * widths.len().saturating_sub(1);
@@ -205,17 +216,40 @@ fn fit(cells: &Cells, right: &[bool], width: usize) -> Vec<usize> {
     widths
 }
 
-fn line(text: &mut String, cells: &Cells, row: usize, widths: &[usize], right: &[bool]) {
+/// Cells of a row that decide on widths: the last one with a text may reach over the empty columns behind it.
+fn reach(row: &[Cell]) -> usize {
+    match row.iter().rposition(|cell| cell.columns > 0) {
+        Some(last) if last + 1 < row.len() => last,
+        _ => row.len(),
+    }
+}
+
+fn line(
+    text: &mut String,
+    cells: &Cells,
+    row: usize,
+    (widths, whole): (&[usize], usize),
+    right: &[bool],
+) {
+    let reach = reach(cells.row(row));
+    let mut used = 0;
     for (at, (width, right)) in widths.iter().zip(right).enumerate() {
         if at > 0 {
             text.push_str(GAP);
+            used += GAP.len();
         }
         let (cell, taken) = cells.get(row, at);
+        let width = if at == reach && !*right {
+            whole.saturating_sub(used).max(*width)
+        } else {
+            *width
+        };
+        used += width;
         let pad = width.saturating_sub(taken);
         if *right {
             push_blanks(text, pad);
         }
-        if taken <= *width {
+        if taken <= width {
             text.push_str(cell);
         } else {
             text.extend(cell.chars().take(width.saturating_sub(1)));

@@ -9,3 +9,4 @@
 mod diagnose;
 mod run;
 mod stat;
+mod stdin;
