@@ -1,13 +1,14 @@
-//! Debug information: an ELF file as a whole, and each section made of a part of the input.
+//! Debug information: an ELF file as a whole, and each section made of a part of the input; the file is its own split file and
+//! package too.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memwide_objects::{DebugInfo, DebugSections, LinkSections};
+use memwide_objects::{DebugInfo, DebugSections, LinkSections, SplitFiles, SplitName};
 use std::hint::black_box;
 use std::io::Cursor;
 
 /// Sections whose content is hostile, in the order of the parts.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 14] = [
     ".debug_info",
     ".debug_abbrev",
     ".debug_line",
@@ -15,6 +16,13 @@ const NAMES: [&str; 7] = [
     ".debug_rnglists",
     ".debug_ranges",
     ".debug_line_str",
+    ".debug_types",
+    ".debug_addr",
+    ".debug_info.dwo",
+    ".debug_abbrev.dwo",
+    ".debug_types.dwo",
+    ".debug_cu_index",
+    ".debug_tu_index",
 ];
 
 fuzz_target!(|data: &[u8]| {
@@ -23,20 +31,45 @@ fuzz_target!(|data: &[u8]| {
     look(&elf_of(data));
 });
 
+/// Every split file is the file itself.
+#[derive(Debug)]
+struct Itself(Vec<u8>);
+
+impl SplitFiles for Itself {
+    fn load(&mut self, _: &SplitName) -> Result<DebugSections, String> {
+        let mut reader = Cursor::new(&self.0);
+        DebugSections::read_split(&mut reader, self.0.len() as u64).map_err(|why| why.to_string())
+    }
+}
+
 fn look(file: &[u8]) {
-    let mut reader = Cursor::new(file);
-    let Ok(sections) = DebugSections::read(&mut reader, file.len() as u64) else {
-        return;
+    let whole = || DebugSections::read(&mut Cursor::new(file), file.len() as u64);
+    let mut itself = Itself(file.to_vec());
+    let name = SplitName {
+        id: 0,
+        name: String::new(),
+        folder: None,
     };
-    let Ok(mut info) = DebugInfo::new(sections, None) else {
-        return;
-    };
+    let package = itself.load(&name).ok();
+    for package in [None, package] {
+        if let Ok(sections) = whole()
+            && let Ok(info) = DebugInfo::with_package(sections, None, package)
+        {
+            ask(info.with_split_files(Box::new(Itself(file.to_vec()))));
+        }
+    }
+}
+
+fn ask(mut info: DebugInfo) {
     for address in (0..64)
         .map(|at| at * 0x40 + 0x1000)
         .chain([1, 0x40_0000, u64::MAX])
     {
         let _ = black_box(info.frames(address));
         let _ = black_box(info.rows(address, address.saturating_add(0x40)));
+        let _ = black_box(info.member(address));
+        let _ = black_box(info.member(address.saturating_add(13)));
+        let _ = black_box(info.thread_member(address));
     }
 }
 

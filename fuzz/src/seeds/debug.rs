@@ -39,7 +39,7 @@ pub(crate) fn parts() -> Vec<u8> {
     .concat();
     let body = [&[4, 0][..], &length(&tables), &tables, &program].concat();
     let lines = [&length(&body)[..], &body].concat();
-    let all = [
+    joined(&[
         &info[..],
         abbreviations,
         &lines,
@@ -47,11 +47,59 @@ pub(crate) fn parts() -> Vec<u8> {
         &[0; 16],
         &[0; 16],
         b"name\0",
+    ])
+}
+
+/// Sections behind their lengths; those that are not given are empty.
+fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    const SECTIONS: usize = 14;
+    let lengths = (0..SECTIONS).flat_map(|at| {
+        let len = parts.get(at).map_or(0, |part| part.len());
+        u16::try_from(len).unwrap_or(0).to_le_bytes()
+    });
+    lengths.chain(parts.concat()).collect()
+}
+
+/// Likewise: a variable of a structure with an array in it, and a type that is its own name.
+pub(crate) fn types() -> Vec<u8> {
+    let abbreviations: &[u8] = &[
+        1, 0x11, 1, 0x03, 0x08, 0, 0, // unit
+        2, 0x34, 0, 0x03, 0x08, 0x49, 0x13, 0x02, 0x18, 0, 0, // variable
+        3, 0x13, 1, 0x0b, 0x0b, 0, 0, // structure
+        4, 0x0d, 0, 0x03, 0x08, 0x49, 0x13, 0x38, 0x0b, 0, 0, // member
+        5, 0x01, 1, 0x49, 0x13, 0, 0, // array
+        6, 0x21, 0, 0x37, 0x0b, 0, 0, // its length
+        7, 0x24, 0, 0x0b, 0x0b, 0, 0, // number
+        8, 0x16, 0, 0x49, 0x13, 0, 0, // other name
+        0,
     ];
-    let lengths = all
-        .iter()
-        .flat_map(|part| u16::try_from(part.len()).unwrap_or(0).to_le_bytes());
-    lengths.chain(all.concat()).collect()
+    let mut entries = vec![4, 0, 0, 0, 0, 0, 8];
+    entries.extend([&[1][..], b"a.c\0"].concat());
+    let here = |entries: &Vec<u8>| length_at(entries.len() + 4);
+    let number = here(&entries);
+    entries.extend([7, 4]);
+    let array = here(&entries);
+    entries.extend([&[5][..], &number, &[6, 3, 0]].concat());
+    let itself = here(&entries);
+    entries.extend([&[8][..], &itself].concat());
+    let structure = here(&entries);
+    entries.extend([3, 20]);
+    for (name, kind, at) in [
+        (b"a\0", array, 0),
+        (b"b\0", number, 12),
+        (b"c\0", itself, 16),
+    ] {
+        entries.extend([&[4][..], name, &kind, &[at]].concat());
+    }
+    entries.push(0);
+    let location = [&[9, 3][..], &0x1000_u64.to_le_bytes()].concat();
+    entries.extend([&[2][..], b"v\0", &structure, &location, &[0]].concat());
+    let info = [&length(&entries)[..], &entries].concat();
+    joined(&[&info[..], abbreviations])
+}
+
+fn length_at(len: usize) -> [u8; 4] {
+    u32::try_from(len).unwrap_or(0).to_le_bytes()
 }
 
 fn length(bytes: &[u8]) -> [u8; 4] {

@@ -74,6 +74,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let program = elf_file::program();
     put("elf", "program", &program)?;
     put("debug_info", "parts", &debug::parts())?;
+    put("debug_info", "types", &debug::types())?;
     put("jit", "map", b"1000 20 first\n1020 10 second name\n")?;
     put("jit", "dump", &debug::jitdump())?;
     put("pclntab", "one", &debug::pclntab())?;
