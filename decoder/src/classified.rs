@@ -89,18 +89,24 @@ impl Deriver {
         self.cpu.load_latency()
     }
 
-    /// What the innermost entry frame of the kernel chain says: the sample's own place, then its callers.
+    /// What the innermost entry frame of the kernel chain says: the sample's own place, then its callers, of which is known
+    /// what they say.
     pub(crate) fn entry(
         machine: &Machine,
         mode: Mode,
         code: Option<&Place>,
-        frames: &[(u64, Place)],
+        callers: impl FnOnce() -> Option<Context>,
     ) -> Option<Context> {
         if mode != Mode::Kernel {
             return None;
         }
         let own = code.and_then(|place| machine.entry(place));
-        own.or_else(|| frames.iter().find_map(|(_, place)| machine.entry(place)))
+        own.or_else(callers)
+    }
+
+    /// What the innermost entry frame of these says.
+    pub(crate) fn entry_of(machine: &Machine, frames: &[(u64, Place)]) -> Option<Context> {
+        frames.iter().find_map(|(_, place)| machine.entry(place))
     }
 
     /// What a sample of an event says of its access.

@@ -391,6 +391,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
         self.frames.clear();
         self.frame_lines.clear();
         let (mut number, mut by, mut end) = (None, ChainBy::default(), ChainEnd::default());
+        let mut kept = None;
         if wanted.has(Wanted::FRAMES)
             && let Some(chain) = view.callchain()
         {
@@ -405,9 +406,20 @@ impl<S: ObjectSource> SampleDecoder<S> {
             if let Met::First(chain) | Met::Before(chain) = met {
                 number = Some(chain);
             }
+            kept = match met {
+                Met::Before(chain) if self.chains.kept(chain).is_some() => Some(chain),
+                _ => None,
+            };
             // The context is told by the frames.
-            if !matches!(met, Met::Before(_)) || wanted.has(Wanted::DERIVED) {
+            let is_first = !matches!(met, Met::Before(_));
+            if kept.is_none() && (is_first || wanted.has(Wanted::DERIVED)) {
                 self.walk(recorded, pid);
+            }
+            if let Met::First(chain) = met
+                && !wanted.has(Wanted::INLINES)
+            {
+                let entry = Deriver::entry_of(&self.machine, &self.frames);
+                self.chains.keep(chain, &self.frames, entry);
             }
         }
         let facts = self.facts.get(event_index).copied().unwrap_or_default();
@@ -421,7 +433,11 @@ impl<S: ObjectSource> SampleDecoder<S> {
         }
         let data = addr.map(|addr| self.data(mode, pid, addr));
         let derived = if wanted.has(Wanted::DERIVED) {
-            let entry = Deriver::entry(&self.machine, mode, code.as_ref(), &self.frames);
+            let callers = || match kept.and_then(|chain| self.chains.kept(chain)) {
+                Some((_, entry)) => entry,
+                None => Deriver::entry_of(&self.machine, &self.frames),
+            };
+            let entry = Deriver::entry(&self.machine, mode, code.as_ref(), callers);
             let access = (memory, facts);
             self.deriver.derive(
                 &mut self.machine,
@@ -441,6 +457,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             let found = (&mut self.lines, &mut self.source);
             self.members.at(&self.machine, found, &place)
         });
+        let kept = kept.and_then(|chain| self.chains.kept(chain));
         LocalSample {
             event,
             event_index,
@@ -452,7 +469,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             derived,
             code_place: code,
             data_place: data,
-            frames: &self.frames,
+            frames: kept.map_or(&self.frames, |(frames, _)| frames),
             chain: number,
             chain_by: by,
             chain_end: end,

@@ -1,11 +1,16 @@
 //! Callchains met before: what a chain means is found out once, as long as nothing is mapped anew.
 
+use crate::machine::Place;
 use hashbrown::HashTable;
+use memwide_model::Context;
 use memwide_perf_abi::Words;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Most chains with a number; some 100 MB. Those beyond are given whole each time.
 const CHAINS_MAX: usize = 1 << 21;
+
+/// Most frames kept of all chains together; some 100 MB. Those of further chains are found out each time.
+const FRAMES_MAX: usize = 1 << 21;
 
 /// Number of a callchain: chains with one number have the same frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +39,21 @@ pub(super) enum Met {
 pub(super) struct Chains {
     /// By 128 bits of hash: two of four million chains share them once in 10²⁵ files.
     numbers: HashTable<(u128, u32)>,
+    /// Frames of the chains kept, one after the other.
+    frames: Vec<(u64, Place)>,
+    /// By number.
+    kept: Vec<Option<Kept>>,
+}
+
+/// Addresses and places of a chain.
+type Frames = [(u64, Place)];
+
+/// A chain whose frames are kept.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    start: u32,
+    len: u32,
+    entry: Option<Context>,
 }
 
 impl Chains {
@@ -59,6 +79,34 @@ impl Chains {
             .insert_unique(lower(hash), (hash, number), |(known, _)| lower(*known));
         Met::First(ChainIx(number))
     }
+
+    /// Keeps the frames of a chain, and what they tell of the context; not if there are too many.
+    pub(super) fn keep(&mut self, chain: ChainIx, frames: &Frames, entry: Option<Context>) {
+        if self.frames.len() + frames.len() > FRAMES_MAX {
+            return;
+        }
+        let (Ok(start), Ok(len)) = (
+            u32::try_from(self.frames.len()),
+            u32::try_from(frames.len()),
+        ) else {
+            return;
+        };
+        self.frames.extend_from_slice(frames);
+        if self.kept.len() <= chain.index() {
+            self.kept.resize(chain.index() + 1, None);
+        }
+        if let Some(place) = self.kept.get_mut(chain.index()) {
+            *place = Some(Kept { start, len, entry });
+        }
+    }
+
+    /// The frames kept of a chain, and what they tell of the context.
+    pub(super) fn kept(&self, chain: ChainIx) -> Option<(&Frames, Option<Context>)> {
+        let kept = (*self.kept.get(chain.index())?)?;
+        let start = kept.start as usize;
+        let frames = self.frames.get(start..start + kept.len as usize)?;
+        Some((frames, kept.entry))
+    }
 }
 
 #[expect(
@@ -72,6 +120,19 @@ fn lower(hash: u128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_are_kept_by_number() {
+        let (mut chains, frame) = (Chains::default(), (7, Place::default()));
+        chains.keep(ChainIx(2), &[frame, frame], Some(Context::Fault));
+        chains.keep(ChainIx(0), &[frame], None);
+        assert_eq!(chains.kept(ChainIx(0)), Some((&[frame][..], None)));
+        assert_eq!(chains.kept(ChainIx(1)), None);
+        let two = Some((&[frame, frame][..], Some(Context::Fault)));
+        assert_eq!(chains.kept(ChainIx(2)), two);
+        chains.keep(ChainIx(3), &vec![frame; FRAMES_MAX], None);
+        assert_eq!(chains.kept(ChainIx(3)), None, "too many");
+    }
 
     #[test]
     fn a_chain_is_met_once_in_each_state_of_what_is_mapped() {

@@ -23,8 +23,8 @@ impl Wanted {
     pub const LINES: Self = Self(1 << 5);
     /// The same for the callchain's addresses, with the functions inlined there; needs [`Wanted::FRAMES`].
     pub const INLINES: Self = Self(1 << 6);
-    /// With [`Wanted::FRAMES`]: numbers of callchains; without [`Wanted::DERIVED`] frames then come only with the first sample
-    /// of each.
+    /// With [`Wanted::FRAMES`]: numbers of callchains. Without [`Wanted::DERIVED`] frames are sure to come only with the first
+    /// sample of each.
     pub const CHAINS: Self = Self(1 << 7);
     /// Which member of a variable lies at the data address; needs [`Wanted::DATA`] and [`Wanted::DERIVED`].
     pub const MEMBERS: Self = Self(1 << 8);

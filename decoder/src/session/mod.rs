@@ -365,7 +365,8 @@ impl Session {
             self.want(&place, mode, pid, memory.addr.unwrap_or(0), time);
         }
         let deriver = std::mem::take(&mut self.deriver);
-        let entry = Deriver::entry(&self.machine, mode, Some(&code), &frames);
+        let callers = || Deriver::entry_of(&self.machine, &frames);
+        let entry = Deriver::entry(&self.machine, mode, Some(&code), callers);
         let derived = deriver.derive(
             &mut self.machine,
             &view,

@@ -13,11 +13,14 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
     let with = |field| args.fields.contains(&field);
     let wanted = |is: bool, what| if is { what } else { Wanted::NOTHING };
     let lines_wanted = wanted(with(ScriptField::Srcline), Wanted::LINES);
-    let inlines_wanted = wanted(with(ScriptField::Inline), Wanted::INLINES);
     let members_wanted = wanted(with(ScriptField::Member), Wanted::MEMBERS);
     let recording = recording.wanting(match args.format {
         ScriptFormat::Text => Wanted::COMM | Wanted::CODE | lines_wanted,
-        ScriptFormat::Ndjson => Wanted::ALL | lines_wanted | inlines_wanted | members_wanted,
+        // Texts of callchains are kept by number; those with lines of the source are not.
+        ScriptFormat::Ndjson if with(ScriptField::Inline) => {
+            Wanted::ALL | lines_wanted | members_wanted | Wanted::INLINES
+        }
+        ScriptFormat::Ndjson => Wanted::ALL | Wanted::CHAINS | lines_wanted | members_wanted,
     });
     // A few lines are not worth the start of threads.
     let workers = match args.limit {

@@ -2,11 +2,13 @@
 
 use super::Line;
 use super::fields::Fields;
+use super::texts::Texts;
 use memwide_analysis::source::file_and_line;
-use memwide_decoder::local::{ChainBy, ChainEnd, LocalSample, Named};
+use memwide_decoder::ObjectIx;
+use memwide_decoder::local::{ChainBy, ChainEnd, ChainIx, LocalSample};
 use memwide_model::data_src::lock;
 use memwide_model::{DataSrc, MemRegion, Suspect};
-use memwide_objects::SourceFrame;
+use memwide_objects::{SourceFrame, SymbolRef};
 use memwide_perf_abi::file::{EventTable, TracingData};
 use memwide_perf_abi::sample;
 
@@ -19,6 +21,10 @@ pub(crate) struct Json {
     /// `"event":"name",` of each event.
     events: Vec<String>,
     fields: Vec<Option<Fields>>,
+    /// Callchains as they were written first.
+    chains: Texts<ChainIx>,
+    /// Code symbols likewise.
+    symbols: Texts<(ObjectIx, SymbolRef)>,
 }
 
 impl Json {
@@ -34,6 +40,8 @@ impl Json {
         Self {
             events: events.events().iter().map(|one| event(&one.name)).collect(),
             fields: super::fields_of(events, tracing),
+            chains: Texts::default(),
+            symbols: Texts::default(),
         }
     }
 
@@ -41,7 +49,7 @@ impl Json {
     pub(crate) fn write(&mut self, line: &mut Line, sample: &LocalSample<'_>) {
         line.raw("{");
         self.write_who(line, sample);
-        write_code(line, &sample.code(), sample.ip());
+        self.write_code(line, sample);
         write_source(line, sample.source());
         write_data(line, sample);
         write_measures(line, sample);
@@ -49,7 +57,7 @@ impl Json {
         line.raw("\"context\":\"");
         line.raw(sample.derived.context.name());
         line.raw("\",");
-        write_chain(line, sample);
+        self.write_chain(line, sample);
         let fields = self.fields.get_mut(sample.event_index);
         let fields = fields.and_then(Option::as_mut);
         if let Some((fields, raw)) = fields.zip(sample.view.raw()) {
@@ -78,6 +86,47 @@ impl Json {
             text(line, "\"comm\":", sample.comm);
         }
     }
+
+    fn write_code(&mut self, line: &mut Line, sample: &LocalSample<'_>) {
+        let Some(ip) = sample.ip() else {
+            return;
+        };
+        hex(line, "\"ip\":", Some(ip));
+        let place = sample.code_place();
+        let key = place.and_then(|place| place.object.zip(place.symbol));
+        let code = sample.code();
+        self.symbols.write(line, key, |line| {
+            if let Some(symbol) = &code.symbol {
+                text(line, "\"symbol\":", symbol);
+            }
+        });
+        if code.symbol.is_some() {
+            decimal(line, "\"symbol_offset\":", Some(code.symbol_offset));
+        }
+        if code.dso != UNKNOWN {
+            text(line, "\"dso\":", code.dso);
+        }
+        if let Some(id) = code.build_id {
+            line.raw("\"build_id\":\"");
+            line.hex_bytes(id);
+            line.raw("\",");
+        }
+    }
+
+    fn write_chain(&mut self, line: &mut Line, sample: &LocalSample<'_>) {
+        if sample.view.callchain().is_none() {
+            return;
+        }
+        self.chains
+            .write(line, sample.chain(), |line| write_frames(line, sample));
+        let (by, end) = (sample.chain_by(), sample.chain_end());
+        if by != ChainBy::Kernel {
+            name(line, "\"callchain_by\":\"", by.name());
+        }
+        if end != ChainEnd::Unknown {
+            name(line, "\"callchain_end\":\"", end.name());
+        }
+    }
 }
 
 fn decimal(line: &mut Line, key: &str, number: Option<u64>) {
@@ -101,25 +150,6 @@ fn text(line: &mut Line, key: &str, value: &str) {
     line.raw(key);
     line.json(value);
     line.raw(",");
-}
-
-fn write_code(line: &mut Line, code: &Named<'_>, ip: Option<u64>) {
-    if ip.is_none() {
-        return;
-    }
-    hex(line, "\"ip\":", ip);
-    if let Some(symbol) = &code.symbol {
-        text(line, "\"symbol\":", symbol);
-        decimal(line, "\"symbol_offset\":", Some(code.symbol_offset));
-    }
-    if code.dso != UNKNOWN {
-        text(line, "\"dso\":", code.dso);
-    }
-    if let Some(id) = code.build_id {
-        line.raw("\"build_id\":\"");
-        line.hex_bytes(id);
-        line.raw("\",");
-    }
 }
 
 /// `srcline` as perf shows it, the whole place in `source`, the functions inlined there in `inlined`.
@@ -233,10 +263,7 @@ fn locked(word: DataSrc) -> &'static str {
     }
 }
 
-fn write_chain(line: &mut Line, sample: &LocalSample<'_>) {
-    if sample.view.callchain().is_none() {
-        return;
-    }
+fn write_frames(line: &mut Line, sample: &LocalSample<'_>) {
     line.raw("\"callchain\":[");
     for (at, frame) in sample.inlined_callchain().enumerate() {
         line.raw(if at == 0 { "{\"ip\":\"" } else { ",{\"ip\":\"" });
@@ -260,11 +287,4 @@ fn write_chain(line: &mut Line, sample: &LocalSample<'_>) {
         line.raw("}");
     }
     line.raw("],");
-    let (by, end) = (sample.chain_by(), sample.chain_end());
-    if by != ChainBy::Kernel {
-        name(line, "\"callchain_by\":\"", by.name());
-    }
-    if end != ChainEnd::Unknown {
-        name(line, "\"callchain_end\":\"", end.name());
-    }
 }

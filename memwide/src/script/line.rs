@@ -25,6 +25,12 @@ impl Line {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
+    /// Bytes as they are.
+    #[inline]
+    pub(crate) fn bytes_of(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Replaces the last byte.
     pub(crate) fn replace_last(&mut self, text: &str) {
         self.bytes.pop();

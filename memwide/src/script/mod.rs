@@ -4,6 +4,7 @@ mod fields;
 mod json;
 mod line;
 mod text;
+mod texts;
 
 pub(crate) use json::Json;
 pub(crate) use line::Line;
