@@ -28,6 +28,15 @@ use std::path::{Path, PathBuf};
 /// Largest file read for its symbols, in bytes.
 const FILE_MAX: u64 = 4 << 30;
 
+/// The start of an ELF file for this machine, as far as that says so.
+fn elf_head(machine: u16) -> Vec<u8> {
+    let [low, high] = machine.to_le_bytes();
+    let mut head = b"\x7fELF\x02\x01\x01".to_vec();
+    head.resize(18, 0);
+    head.extend([low, high]);
+    head
+}
+
 /// Reads symbol tables from files.
 #[derive(Debug, Default)]
 pub struct FileSource {
@@ -52,10 +61,11 @@ impl FileSource {
     }
 
     /// Bytes of code from an ELF virtual address on, at most `len`, and the start of the file they are in, which says what
-    /// machine they are for.
+    /// machine they are for. `jit_dump` is the dump of the process, for generated code.
     pub fn code(
         &self,
         object: &Object,
+        jit_dump: Option<&str>,
         segments: &Segments,
         start: u64,
         len: usize,
@@ -68,6 +78,11 @@ impl FileSource {
             let head = image.get(..HEAD.min(image.len())).unwrap_or_default();
             let code = rest.get(..len.min(rest.len())).unwrap_or_default();
             return Ok((code.to_vec(), head.to_vec()));
+        }
+        if let (What::Jit, Some(dump)) = (object.what, jit_dump) {
+            let map = Path::new(&*object.identity.path);
+            let code = jit::code(dump, map, &self.places, start, len)?;
+            return Ok((code.bytes, elf_head(code.machine)));
         }
         if !matches!(object.what, What::File | What::Shared) {
             return Err(format!("the code of {} is in no file", object.dso()));

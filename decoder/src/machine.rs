@@ -294,7 +294,7 @@ impl Machine {
     }
 
     /// The dump of a process's generated code, if it mapped one: runtimes do that to say where it is.
-    pub(crate) fn jit_dump(&self, mapping: MappingId) -> Option<&str> {
+    pub fn jit_dump(&self, mapping: MappingId) -> Option<&str> {
         self.jit_dumps.get(&mapping).map(|path| &**path)
     }
 

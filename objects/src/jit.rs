@@ -99,6 +99,82 @@ impl JitSymbols {
     /// Reads a jitdump from its start to its end, to where it is cut, or to what makes no sense. The code itself is passed
     /// over.
     pub fn add_jitdump(&mut self, file: &mut impl Read) -> Result<(), JitError> {
+        let mut dump = Dump::open(file)?;
+        while let Some(load) = dump.next()? {
+            let read = load.name_len.min(self.limits.name_len as u64 + 1);
+            let Some(name) = dump.read(read)? else {
+                break;
+            };
+            let end = name.iter().position(|byte| *byte == 0);
+            let name = name.get(..end.unwrap_or(name.len())).unwrap_or_default();
+            let room = self.add(load.address, load.size, &String::from_utf8_lossy(name));
+            if !room || !skip(dump.file, load.name_len - read + load.size)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The code of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JitCode {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// What they are for: `e_machine` as in ELF files.
+    pub machine: u16,
+}
+
+/// The code at an address, at most so many bytes, as a jitdump has it: of several functions that begin there the one written
+/// last, which is the one that [`JitSymbols`] names. `None` if the dump has none.
+pub fn jitdump_code(
+    file: &mut impl Read,
+    start: u64,
+    most: usize,
+) -> Result<Option<JitCode>, JitError> {
+    let mut dump = Dump::open(file)?;
+    let mut found = None;
+    while let Some(load) = dump.next()? {
+        if load.address != start {
+            if !skip(dump.file, load.name_len + load.size)? {
+                break;
+            }
+            continue;
+        }
+        let read = load.size.min(most as u64);
+        if !skip(dump.file, load.name_len)? {
+            break;
+        }
+        let Some(bytes) = dump.read(read)? else {
+            break;
+        };
+        let machine = dump.machine;
+        found = Some(JitCode { bytes, machine });
+        if !skip(dump.file, load.size - read)? {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// A jitdump, read from its start.
+struct Dump<'f, R> {
+    file: &'f mut R,
+    order: Order,
+    machine: u16,
+}
+
+/// One function; its name and its code come next in the file.
+struct Load {
+    address: u64,
+    /// Bytes of the code.
+    size: u64,
+    /// Bytes of the name, with the 0 behind it; no more than a record has.
+    name_len: u64,
+}
+
+impl<'f, R: Read> Dump<'f, R> {
+    fn open(file: &'f mut R) -> Result<Self, JitError> {
         let mut header = [0; HEADER];
         if !fill(file, &mut header)? {
             return Err(JitError::NotADump);
@@ -109,31 +185,35 @@ impl JitSymbols {
             return Err(JitError::NotADump);
         }
         skip(file, u64::from(len) - HEADER as u64)?;
+        let machine = u16::try_from(order.u32(&header, 12)).unwrap_or(0);
+        Ok(Self {
+            file,
+            order,
+            machine,
+        })
+    }
+
+    /// The next function; `None` at the end or where the file is cut.
+    fn next(&mut self) -> Result<Option<Load>, JitError> {
         let mut head = [0; RECORD_HEAD];
-        while fill(file, &mut head)? {
-            let (id, size) = (order.u32(&head, 0), order.u32(&head, 4));
+        while fill(self.file, &mut head)? {
+            let (id, size) = (self.order.u32(&head, 0), self.order.u32(&head, 4));
             let Some(body) = u64::from(size).checked_sub(RECORD_HEAD as u64) else {
                 return Err(JitError::RecordSize { size });
             };
             match id {
-                CODE_LOAD if self.load(file, order, body)? == Some(true) => {}
-                CODE_LOAD | CODE_CLOSE => return Ok(()),
+                CODE_LOAD => return self.load(body),
+                CODE_CLOSE => return Ok(None),
                 // Debug and unwinding information; moved code, which no known writer has.
-                _ if !skip(file, body)? => return Ok(()),
+                _ if !skip(self.file, body)? => return Ok(None),
                 _ => {}
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// One function: process, thread, address twice, size, number, name, code. `None` at the end of the file, false when there
-    /// is no more room.
-    fn load(
-        &mut self,
-        file: &mut impl Read,
-        order: Order,
-        body: u64,
-    ) -> Result<Option<bool>, JitError> {
+    /// Process, thread, address twice, size, number; name and code follow.
+    fn load(&mut self, body: u64) -> Result<Option<Load>, JitError> {
         const FIXED: usize = 40;
         let mut fixed = [0; FIXED];
         let Some(rest) = body.checked_sub(FIXED as u64) else {
@@ -141,24 +221,23 @@ impl JitSymbols {
                 size: u32::try_from(body).unwrap_or(u32::MAX),
             });
         };
-        if !fill(file, &mut fixed)? {
+        if !fill(self.file, &mut fixed)? {
             return Ok(None);
         }
-        let (address, size) = (order.u64(&fixed, 16), order.u64(&fixed, 24));
+        let (address, size) = (self.order.u64(&fixed, 16), self.order.u64(&fixed, 24));
         let name_len = rest.checked_sub(size).ok_or(JitError::CodeSize { size })?;
-        let read = name_len.min(self.limits.name_len as u64 + 1);
-        let mut name = Vec::new();
-        let got = file.by_ref().take(read).read_to_end(&mut name);
-        if got? as u64 != read {
-            return Ok(None);
-        }
-        let end = name.iter().position(|byte| *byte == 0);
-        let name = name.get(..end.unwrap_or(name.len())).unwrap_or_default();
-        let room = self.add(address, size, &String::from_utf8_lossy(name));
-        if !skip(file, rest - read)? {
-            return Ok(None);
-        }
-        Ok(Some(room))
+        Ok(Some(Load {
+            address,
+            size,
+            name_len,
+        }))
+    }
+
+    /// So many bytes; `None` if the file is cut before.
+    fn read(&mut self, len: u64) -> Result<Option<Vec<u8>>, JitError> {
+        let mut bytes = Vec::new();
+        let got = self.file.by_ref().take(len).read_to_end(&mut bytes);
+        Ok((got? as u64 == len).then_some(bytes))
     }
 }
 
@@ -288,6 +367,25 @@ mod tests {
             list(symbols),
             [named(0x1000, 64, "one"), named(0x2000, 9, "two")]
         );
+    }
+
+    #[test]
+    fn a_jitdump_has_the_code_that_was_generated_last() {
+        let mut header = dump();
+        header[12..16].copy_from_slice(&62_u32.to_le_bytes());
+        let whole = [header, load(0x1000, "one", &[1, 2, 3, 4])].concat();
+        let code = |start, most| jitdump_code(&mut whole.as_slice(), start, most).unwrap();
+        let of = |bytes: &[u8]| {
+            let (bytes, machine) = (bytes.to_vec(), 62);
+            Some(JitCode { bytes, machine })
+        };
+        assert_eq!(code(0x1000, 64), of(&[1, 2, 3, 4]));
+        assert_eq!(code(0x2000, 64), of(&[0xc3; 9]));
+        assert_eq!(code(0x2000, 2), of(&[0xc3; 2]));
+        assert_eq!(code(0x2001, 64), None);
+        let cut = &whole[..whole.len() - 1];
+        let first = jitdump_code(&mut &*cut, 0x1000, 64).unwrap();
+        assert_eq!(first, of(&[0x90; 64]), "the newer one is not whole");
     }
 
     #[test]

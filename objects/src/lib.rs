@@ -59,7 +59,7 @@ pub use demangle::demangle;
 pub use error::{JitError, KallsymsError, ModulesError, ObjectError, WireError};
 pub use image::read_image;
 pub use index::{Index, SymbolRef};
-pub use jit::JitSymbols;
+pub use jit::{JitCode, JitSymbols, jitdump_code};
 pub use kallsyms::{Kallsyms, ModuleSymbols};
 pub use limits::Limits;
 pub use modules::{LoadedModule, parse_modules};

@@ -3,7 +3,7 @@
 use super::Places;
 use super::refusals::{self, Refusals};
 use crate::local::ObjectRequest;
-use memwide_objects::{JitSymbols, Limits, Segments, SymbolTable, Symbols};
+use memwide_objects::{JitCode, JitSymbols, Limits, Segments, SymbolTable, Symbols, jitdump_code};
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -58,6 +58,22 @@ pub(super) fn table(
         symbols,
         Symbols::default(),
     ))
+}
+
+/// The code a process generated at an address, at most so many bytes, from its dump.
+pub(super) fn code(
+    dump: &str,
+    map: &Path,
+    places: &Places,
+    start: u64,
+    len: usize,
+) -> Result<JitCode, String> {
+    let paths = dump_places(Path::new(dump), map, places);
+    let file = paths.iter().find_map(|path| open(path));
+    let file = file.ok_or_else(|| format!("no {dump}"))?;
+    let found = jitdump_code(&mut BufReader::new(file).take(DUMP_MAX), start, len);
+    let found = found.map_err(|error| format!("{dump}: {error}"))?;
+    found.ok_or_else(|| format!("{dump} has no code at {start:#x}"))
 }
 
 /// Where a map may lie. A runtime in a container writes it there, by the number its process has inside.

@@ -76,7 +76,8 @@ impl Annotated {
         } else {
             let len = usize::try_from(size).unwrap_or(0);
             let segments = table.table().segments();
-            session.source().code(object, segments, start, len)
+            let dump = session.machine().jit_dump(object.mapping);
+            session.source().code(object, dump, segments, start, len)
         };
         let instructions = match code {
             Ok((bytes, head)) => match Machine::of_elf(&head) {

@@ -119,12 +119,13 @@ fn without_debug_information_the_variable_is_named() {
         return;
     };
     let file = folder.path().join("members.data");
-    write(&file, &program, &accesses(&program));
+    let accesses = accesses(&program);
     let stripped = Command::new("strip").arg("-g").arg(&program.path).status();
     if !stripped.is_ok_and(|status| status.success()) {
         eprintln!("skipped: there is no `strip`");
         return;
     }
+    write(&file, &program, &accesses); // a file changed later would not be believed
     let found = rows(&json("report", &file, &["--sort", "member"]), "member");
     assert!(found.contains(&("stats".to_owned(), 4)), "{found:?}");
 }
@@ -220,7 +221,7 @@ fn debug_information_comes_over_https_from_a_server_that_this_machine_believes()
         return;
     };
     let file = folder.join("members.data");
-    write(&file, &program, &accesses(&program));
+    let accesses = accesses(&program);
     let bytes = std::fs::read(&program.path).unwrap();
     let id = memwide_objects::ObjectId::of_elf(&bytes).unwrap();
     let hex = |id: &[u8]| {
@@ -236,6 +237,7 @@ fn debug_information_comes_over_https_from_a_server_that_this_machine_believes()
         eprintln!("skipped: there is no `strip`");
         return;
     }
+    write(&file, &program, &accesses);
     let Some((_server, port)) = serve(folder) else {
         return;
     };

@@ -286,7 +286,7 @@ impl Built {
         let folded = text(
             "flamegraph",
             &self.file,
-            &[&self.args()[..], &["--folded", "--no-inline"]].concat(),
+            &[&self.args()[..], &["--folded"]].concat(),
         );
         let comm = &self.told.process.comm;
         for place in self.told.places.iter().filter(|place| place.caller != 0) {

@@ -87,4 +87,14 @@ fn generated_code_is_named_by_the_dump_that_its_process_mapped() {
     };
     let (share, dso) = hot(&file);
     assert!(share > 0.4, "{share} in {dso}");
+    // The dump has the code too.
+    let text = memwide(&["annotate", "--format", "json", "--limit", "1"], &file);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let function = &document["functions"][0];
+    assert!(function["symbol"].as_str().unwrap().contains("hotLoop"));
+    let all = function["instructions"].as_array().unwrap().iter();
+    let sampled = all.filter(|one| one["samples"].as_u64() > Some(0));
+    let texts: Vec<_> = sampled.map(|one| one["instruction"].as_str()).collect();
+    let real = texts.iter().flatten().filter(|text| **text != "(bad)");
+    assert!(real.count() > 3, "{function:#}");
 }
