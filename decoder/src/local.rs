@@ -19,6 +19,7 @@
 
 mod chains;
 mod members;
+mod request;
 mod sample;
 mod shared;
 mod source;
@@ -27,6 +28,7 @@ mod wanted;
 
 pub use chains::ChainIx;
 pub use members::Member;
+pub use request::{ObjectRequest, ObjectSource};
 pub use sample::{Frame, InlinedFrame, LocalSample, Named};
 pub use shared::SharedTables;
 pub use unwind::{ChainBy, ChainEnd};
@@ -36,7 +38,6 @@ use crate::classified::{Derived, Deriver};
 use crate::context::Mode;
 use crate::edge::{DAMAGED, OTHER_DEBUG, Refusal, Refusals};
 use crate::group::GroupReads;
-use crate::identity::Identity;
 use crate::machine::{Machine, Place};
 use crate::memory::EventFacts;
 use crate::space::Policy;
@@ -45,7 +46,7 @@ use crate::table::Loaded;
 use chains::{Chains, Met};
 use members::Members;
 use memwide_model::LatencyKind;
-use memwide_objects::{DebugInfo, FrameSections, SymbolTable};
+use memwide_objects::DebugInfo;
 use memwide_perf_abi::file::{EventTable, Features};
 use memwide_perf_abi::{
     RawRecord, Record, SampleView, Words, branch_sample, kind, sample as field,
@@ -57,45 +58,6 @@ use unwind::{Copied, Unwinding};
 
 /// Records after which ended tasks and mappings are forgotten: order is all that counts here.
 const PRUNE_EVERY: u64 = 1 << 16;
-
-/// Which table is wanted.
-#[derive(Debug)]
-pub struct ObjectRequest<'a> {
-    /// What it is made of: kind, build id, path.
-    pub identity: &'a Identity,
-    /// What its mapping's name says.
-    pub what: What,
-    /// Address that kernel and module symbols are to be relative to.
-    pub base: u64,
-    /// The dump that the process mapped, for generated code.
-    pub jit_dump: Option<&'a str>,
-    /// The kernel that ran, for kernel and modules.
-    pub kernel: Option<&'a Identity>,
-}
-
-/// Finds symbol tables.
-pub trait ObjectSource {
-    /// The table, or why there is none, as a lower-case phrase. Asked once for each identity.
-    fn load(&mut self, request: &ObjectRequest<'_>) -> Result<SymbolTable, String>;
-
-    /// Its debug information, likewise. Asked only where lines are wanted.
-    fn debug_info(&mut self, request: &ObjectRequest<'_>) -> Result<DebugInfo, String> {
-        Err(format!(
-            "no debug information of {} here",
-            request.identity.path
-        ))
-    }
-
-    /// What says how to unwind it, likewise. Asked only for samples with a copy of the stack.
-    fn frames(&mut self, request: &ObjectRequest<'_>) -> Result<FrameSections, String> {
-        Err(format!("{} is not here", request.identity.path))
-    }
-
-    /// Files that were there and were refused, if it takes note of them.
-    fn refusals(&self) -> Option<&Refusals> {
-        None
-    }
-}
 
 /// What was passed over, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
