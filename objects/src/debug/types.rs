@@ -172,7 +172,6 @@ fn references(
     place: Place,
 ) -> Result<(Option<Place>, Option<Place>), DebugError> {
     let (kind, same);
-    let mut signed = [None, None];
     {
         let dwarf = source.content.dwarf(place.part)?;
         let units = source.units.of(place.part);
@@ -184,52 +183,52 @@ fn references(
         };
         let specifications = abbreviation.attributes();
         let found = Attributes::read(&mut entries, specifications, source.budget)?;
-        let mut resolve = |value: Option<AttributeValue<Bytes<'_>>>, at: usize| match value? {
-            AttributeValue::DebugTypesRef(signature) => {
-                if let Some(slot) = signed.get_mut(at) {
-                    *slot = Some(signature.0);
-                }
-                None
-            }
-            value => referred(source.units, place, value),
-        };
-        (kind, same) = (resolve(found.kind, 0), resolve(found.same, 1));
+        kind = Reference::of(source.units, place, found.kind);
+        same = Reference::of(source.units, place, found.same);
     }
-    let [kind_signed, same_signed] = signed;
-    let kind = kind.or(by_signature(source, place, kind_signed)?);
-    let same = same.or(by_signature(source, place, same_signed)?);
-    Ok((kind, same))
+    Ok((kind.follow(source, place)?, same.follow(source, place)?))
 }
 
-fn by_signature(
-    source: &mut Source<'_>,
-    from: Place,
-    signature: Option<u64>,
-) -> Result<Option<Place>, DebugError> {
-    let Some(signature) = signature else {
-        return Ok(None);
-    };
-    source
-        .units
-        .with_signature(source.content, from.part, signature, source.budget)
-}
-
-/// What stands for a type until its place is known: signatures are looked up when nothing of the file is borrowed.
-enum Pending {
+/// What an attribute refers to. Signatures are looked up when nothing of the file is borrowed.
+#[derive(Debug, Clone, Copy)]
+enum Reference {
+    Nothing,
     Known(Place),
     Signed(u64),
 }
 
+impl Reference {
+    fn of(units: &mut AllUnits, from: Place, to: Option<AttributeValue<Bytes<'_>>>) -> Self {
+        match to {
+            Some(AttributeValue::DebugTypesRef(signature)) => Self::Signed(signature.0),
+            Some(to) => referred(units, from, to).map_or(Self::Nothing, Self::Known),
+            None => Self::Nothing,
+        }
+    }
+
+    fn follow(self, source: &mut Source<'_>, from: Place) -> Result<Option<Place>, DebugError> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Known(place) => Ok(Some(place)),
+            Self::Signed(signature) => {
+                source
+                    .units
+                    .with_signature(source.content, from.part, signature, source.budget)
+            }
+        }
+    }
+}
+
+/// A member whose type is not looked up yet.
 struct Draft {
     member: Member,
-    signature: Option<u64>,
+    kind: Reference,
 }
 
 fn read(source: &mut Source<'_>, place: Place) -> Result<Type, DebugError> {
-    let (own_kind, same) = references(source, place)?;
     let mut drafts = Vec::new();
     let mut lengths = Vec::new();
-    let (tag, own);
+    let (tag, own, kind, same);
     {
         let (content, units) = (&*source.content, &mut *source.units);
         let budget = &mut *source.budget;
@@ -248,6 +247,8 @@ fn read(source: &mut Source<'_>, place: Place) -> Result<Type, DebugError> {
         let specifications = abbreviation.attributes();
         let found = Attributes::read(&mut entries, specifications, budget)?;
         own = (found.size, found.stride, found.is_declaration);
+        kind = Reference::of(units, place, found.kind);
+        same = Reference::of(units, place, found.same);
         let is_record = is_record(tag);
         if abbreviation.has_children() && (is_record || tag == dw::DW_TAG_array_type) {
             // Tags of the entries that the current one lies in, below the type.
@@ -295,6 +296,7 @@ fn read(source: &mut Source<'_>, place: Place) -> Result<Type, DebugError> {
         }
     }
     let (size, stride, is_declaration) = own;
+    let (own_kind, same) = (kind.follow(source, place)?, same.follow(source, place)?);
     let shape = match tag {
         dw::DW_TAG_typedef
         | dw::DW_TAG_const_type
@@ -333,8 +335,8 @@ fn members(
     drafts: Vec<Draft>,
 ) -> Result<Arc<[Member]>, DebugError> {
     let mut members = Vec::with_capacity(drafts.len());
-    for Draft { member, signature } in drafts {
-        let kind = member.kind.or(by_signature(source, place, signature)?);
+    for Draft { member, kind } in drafts {
+        let kind = kind.follow(source, place)?;
         members.push(Member { kind, ..member });
     }
     members.sort_by_key(|member| member.start);
@@ -398,23 +400,13 @@ fn member(
         Arc::<str>::from(text)
     });
     budget.pay(16 + name.as_ref().map_or(0, |name| name.len()))?;
-    let pending = match found.kind {
-        Some(AttributeValue::DebugTypesRef(signature)) => Some(Pending::Signed(signature.0)),
-        Some(value) => referred(units, place, value).map(Pending::Known),
-        None => None,
-    };
-    let (kind, signature) = match pending {
-        Some(Pending::Known(kind)) => (Some(kind), None),
-        Some(Pending::Signed(signature)) => (None, Some(signature)),
-        None => (None, None),
-    };
     Ok(Some(Draft {
         member: Member {
             start,
             bits,
             name,
-            kind,
+            kind: None,
         },
-        signature,
+        kind: Reference::of(units, place, found.kind),
     }))
 }
