@@ -33,7 +33,6 @@ impl SymbolTable {
         let mut known: HashMap<Arc<str>, u32> = HashMap::new();
         let mut places = Places::default();
         let mut bytes = 0;
-        let mut any = false;
         for function in self.functions.iter() {
             let frames = debug.frames(function.start).unwrap_or_default();
             // The outermost: what is inlined at its start has its own lines.
@@ -56,10 +55,9 @@ impl SymbolTable {
                 known.insert(file, number);
                 number
             };
-            any = true;
             places.of.push((number, line));
         }
-        if any {
+        if !places.files.is_empty() {
             places.of.resize(self.functions.len(), (0, 0));
             self.places = places;
         }
