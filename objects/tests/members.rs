@@ -7,7 +7,7 @@
     reason = "tests stop at once and say what they skip"
 )]
 
-use memwide_objects::{DebugInfo, DebugSections, SplitFiles, SplitName};
+use memwide_objects::{DebugInfo, DebugSections, Limits, SplitFiles, SplitName, SymbolTable};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -138,6 +138,18 @@ fn info(program: &Path, package: Option<&Path>) -> DebugInfo {
     info.with_split_files(Box::new(Folder(program.parent().unwrap().to_owned())))
 }
 
+fn table(program: &Path) -> SymbolTable {
+    let bytes = std::fs::read(program).unwrap();
+    SymbolTable::from_elf(&bytes, &Limits::default()).unwrap()
+}
+
+/// The address that a program prints for a name.
+fn printed(said: &str, name: &str) -> u64 {
+    let mut lines = said.lines();
+    let address = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(" 0x"));
+    u64::from_str_radix(address.unwrap(), 16).unwrap()
+}
+
 /// Variable and path as found.
 fn named(info: &mut DebugInfo, address: u64) -> String {
     let Some(found) = info.member(address).unwrap() else {
@@ -189,6 +201,19 @@ fn c_program(folder: &Path, options: &[&str]) -> Option<(PathBuf, String)> {
     Some((program, said))
 }
 
+/// Builds a program in each of several ways; what it prints must hold. `build` answers program and what it printed.
+fn check_each(build: impl Fn(&Path, &[&str]) -> Option<(PathBuf, String)>) {
+    for options in KINDS {
+        let folder = tempfile::tempdir().unwrap();
+        let options = [options, &["-fno-pie"]].concat();
+        let Some((program, said)) = build(folder.path(), &options) else {
+            return;
+        };
+        let what = options.join(" ");
+        check(&program, &mut info(&program, None), &said, &what);
+    }
+}
+
 const KINDS: [&[&str]; 6] = [
     &["-g", "-O1", "-gdwarf-5"],
     &["-g", "-O0", "-gdwarf-4"],
@@ -200,19 +225,7 @@ const KINDS: [&[&str]; 6] = [
 
 #[test]
 fn members_of_c_variables_are_where_the_program_says() {
-    for options in KINDS {
-        let folder = tempfile::tempdir().unwrap();
-        let options = [options, &["-fno-pie"]].concat();
-        let Some((program, said)) = c_program(folder.path(), &options) else {
-            return;
-        };
-        check(
-            &program,
-            &mut info(&program, None),
-            &said,
-            &options.join(" "),
-        );
-    }
+    check_each(c_program);
 }
 
 #[test]
@@ -221,9 +234,7 @@ fn variables_of_threads_are_found_by_their_offset() {
     let Some((program, _)) = c_program(folder.path(), &["-g", "-fno-pie"]) else {
         return;
     };
-    let bytes = std::fs::read(&program).unwrap();
-    let table = memwide_objects::SymbolTable::from_elf(&bytes, &memwide_objects::Limits::default());
-    let table = table.unwrap();
+    let table = table(&program);
     let mine = table.thread_locals().named("mine").unwrap();
     let found = info(&program, None)
         .thread_member(mine.start + 24)
@@ -269,10 +280,7 @@ fn split_files_of_another_build_or_lost_ones_are_refused_by_name() {
     let Some((program, said)) = c_program(folder.path(), &options) else {
         return;
     };
-    let stats = said
-        .lines()
-        .find_map(|line| line.strip_prefix("stats[0].hits 0x"));
-    let stats = u64::from_str_radix(stats.unwrap(), 16).unwrap();
+    let stats = printed(&said, "stats[0].hits");
     let kept = folder.path().join("kept");
     std::fs::copy(&program, &kept).unwrap();
     let changed = C.replace("long hits; long misses;", "long misses; int hits;");
@@ -300,32 +308,14 @@ fn split_files_of_another_build_or_lost_ones_are_refused_by_name() {
 
 #[test]
 fn members_of_cpp_variables_are_where_the_program_says() {
-    for options in KINDS {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("members.cpp"), CPP).unwrap();
-        let args = [
-            options,
-            &[
-                "-std=c++17",
-                "-fno-pie",
-                "-no-pie",
-                "members.cpp",
-                "-o",
-                "members",
-            ],
-        ];
-        if run("c++", &args.concat(), folder.path()).is_none() {
-            return;
-        }
-        let program = folder.path().join("members");
-        let said = run(program.to_str().unwrap(), &[], folder.path()).unwrap();
-        check(
-            &program,
-            &mut info(&program, None),
-            &said,
-            &options.join(" "),
-        );
-    }
+    check_each(|folder, options| {
+        std::fs::write(folder.join("members.cpp"), CPP).unwrap();
+        let more = ["-std=c++17", "-no-pie", "members.cpp", "-o", "members"];
+        run("c++", &[options, &more].concat(), folder)?;
+        let program = folder.join("members");
+        let said = run(program.to_str().unwrap(), &[], folder).unwrap();
+        Some((program, said))
+    });
 }
 
 #[test]
@@ -338,19 +328,13 @@ fn members_of_rust_statics_are_where_the_program_says() {
     }
     let program = folder.path().join("members");
     let said = run(program.to_str().unwrap(), &[], folder.path()).unwrap();
-    let bytes = std::fs::read(&program).unwrap();
-    let table = memwide_objects::SymbolTable::from_elf(&bytes, &memwide_objects::Limits::default());
-    let table = table.unwrap();
+    let table = table(&program);
     let start = |name: &str| {
         let mut all = table.objects().iter();
         all.find(|symbol| symbol.name.contains(name)).unwrap().start
     };
     // The program lies anywhere: it prints where this variable went.
-    let base = said
-        .lines()
-        .find_map(|line| line.strip_prefix("base 0x"))
-        .unwrap();
-    let moved = u64::from_str_radix(base, 16).unwrap() - start("COUNTERS");
+    let moved = printed(&said, "base") - start("COUNTERS");
     let mut info = info(&program, None);
     let mut checked = 0;
     for line in said.lines().filter(|line| !line.starts_with("base")) {
@@ -446,12 +430,6 @@ fn lines_of_split_programs_are_those_of_whole_ones() {
         let whole = build("whole", &[]);
         let Some((program, whole)) = build("lines", &["-gsplit-dwarf"]).zip(whole) else {
             return;
-        };
-        let table = |path| {
-            let bytes = std::fs::read(path).unwrap();
-            let table =
-                memwide_objects::SymbolTable::from_elf(&bytes, &memwide_objects::Limits::default());
-            table.unwrap()
         };
         assert_eq!(
             table(&program).functions(),
