@@ -74,7 +74,7 @@ impl FileSymbols {
         paths.push(self.below_root(&asked.path));
         let mut why = format!("{} is not here", asked.path);
         for file in paths.iter().filter_map(|path| open_regular(path)) {
-            let mut mapped = match Mapped::read(file, FILE_BYTES_MAX) {
+            let mapped = match Mapped::read(file, FILE_BYTES_MAX) {
                 Ok(mapped) => mapped,
                 Err(error) => {
                     why = error;
@@ -114,7 +114,7 @@ impl FileSymbols {
             let hex = hex(&asked.id);
             let folder = Path::new(&home).join(".debug/[kernel.kallsyms]").join(hex);
             let file = File::open(folder.join("kallsyms")).ok()?;
-            read_bounded(file, FILE_BYTES_MAX).ok()
+            read_bounded(&file, FILE_BYTES_MAX).ok()
         });
         let Some(text) = text else {
             if asked.id.is_empty() && !self.paths_are_ours {

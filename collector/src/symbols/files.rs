@@ -112,27 +112,20 @@ pub(crate) struct Mapped {
 impl Mapped {
     /// Reads an ELF file.
     pub(crate) fn read(file: File, bytes_max: u64) -> Result<Self, String> {
-        let (bytes, file) = read_elf(file, bytes_max)?;
+        let bytes = read_elf(&file, bytes_max)?;
         Ok(Self { bytes, file })
     }
 
     /// Its symbols: with its separate debug file where there is one, as perf takes them. Without a table of symbols, the starts
     /// of all functions stand beside what is exported. `folder` is the process in `/proc`.
     pub(crate) fn table(
-        &mut self,
+        &self,
         folder: &Path,
         identity: &MappingIdentity,
         bytes_max: u64,
     ) -> Result<SymbolTable, ObjectError> {
         let limits = Limits::default();
-        let links = LinkSections::of(&self.bytes);
-        let mut debug = debug_file(identity, bytes_max);
-        if debug.is_none() && !links.has_symbols {
-            let link = links.link.as_ref();
-            let link = link.and_then(|link| linked(folder, &identity.path, link, bytes_max));
-            debug = link.or(links.small_symbols);
-        }
-        if let Some(debug) = debug {
+        if let Some(debug) = self.debug(folder, identity, bytes_max) {
             return SymbolTable::from_elf_with_debug(&self.bytes, &debug, &limits);
         }
         let mut table = SymbolTable::from_elf(&self.bytes, &limits)?;
@@ -140,11 +133,24 @@ impl Mapped {
         let len = self.file.metadata().map_or(0, |meta| meta.len());
         if is_stripped
             && len <= bytes_max
-            && let Ok(frames) = FrameSections::read(&mut self.file, len)
+            && let Ok(frames) = FrameSections::read(&mut &self.file, len)
         {
             table.add_starts(&frames, &limits);
         }
         Ok(table)
+    }
+
+    /// Its debug file: the distribution's; without symbols of its own the one it names, else the small one inside of it.
+    fn debug(&self, folder: &Path, identity: &MappingIdentity, bytes_max: u64) -> Option<Vec<u8>> {
+        debug_file(identity, bytes_max).or_else(|| {
+            let links = LinkSections::of(&self.bytes);
+            if links.has_symbols {
+                return None;
+            }
+            let link = links.link;
+            let link = link.and_then(|link| linked(folder, &identity.path, &link, bytes_max));
+            link.or(links.small_symbols)
+        })
     }
 }
 
@@ -166,7 +172,7 @@ fn linked(folder: &Path, path: &str, link: &DebugLink, bytes_max: u64) -> Option
         .filter_map(|path| in_root(folder, path.to_str()?.as_bytes()));
     let all = seen.chain(places.iter().cloned());
     all.filter_map(|path| open_regular(&path)).find_map(|file| {
-        let bytes = read_bounded(file, bytes_max).ok()?;
+        let bytes = read_bounded(&file, bytes_max).ok()?;
         (Some(crc32(0, &bytes)) == link.crc).then_some(bytes)
     })
 }
@@ -179,7 +185,7 @@ fn debug_file(identity: &MappingIdentity, bytes_max: u64) -> Option<Vec<u8>> {
         .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let (head, tail) = hex.split_at_checked(2)?;
     let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
-    let (bytes, _) = read_elf(open_regular(Path::new(&path))?, bytes_max).ok()?;
+    let bytes = read_elf(&open_regular(Path::new(&path))?, bytes_max).ok()?;
     (identity_of(&bytes, "").id == identity.id).then_some(bytes)
 }
 
@@ -199,7 +205,7 @@ pub(crate) fn identity_of(file: &[u8], path: &str) -> MappingIdentity {
 
 /// Reads an ELF file: what tells of symbols if its build id says which file it is, else all, as its content does then. Of
 /// others, which are mapped as data, only the first bytes.
-fn read_elf(mut file: File, bytes_max: u64) -> Result<(Vec<u8>, File), String> {
+fn read_elf(mut file: &File, bytes_max: u64) -> Result<Vec<u8>, String> {
     let mut magic = [0; 4];
     match file.read_exact_at(&mut magic, 0) {
         Ok(()) if &magic == b"\x7fELF" => {}
@@ -210,16 +216,15 @@ fn read_elf(mut file: File, bytes_max: u64) -> Result<(Vec<u8>, File), String> {
     if let Some(len) = usize::try_from(len).ok().filter(|_| len <= bytes_max) {
         let image = read_image(&mut file, len).map_err(failed)?;
         if ObjectId::of_elf(&image).is_some() {
-            return Ok((image, file));
+            return Ok(image);
         }
         file.rewind().map_err(failed)?;
     }
-    let again = file.try_clone().map_err(failed)?;
-    Ok((read_bounded(file, bytes_max)?, again))
+    read_bounded(file, bytes_max)
 }
 
 /// Reads a whole file. Not mapped: a file that shrinks under a map kills its reader.
-pub(crate) fn read_bounded(file: File, bytes_max: u64) -> Result<Vec<u8>, String> {
+pub(crate) fn read_bounded(file: &File, bytes_max: u64) -> Result<Vec<u8>, String> {
     let len = file.metadata().map_err(|error| error.to_string())?.len();
     if len > bytes_max {
         return Err(format!(

@@ -61,7 +61,7 @@ impl LiveSymbols {
     ) -> Result<SymbolAnswer, String> {
         match asked.kind() {
             Kind::BuildId | Kind::Content | Kind::Path => {
-                let mut file = files::find(&self.machine, request, asked, self.file_bytes_max)?;
+                let file = files::find(&self.machine, request, asked, self.file_bytes_max)?;
                 let identity = identity_of(&file.bytes, &asked.path);
                 let folder = self.machine.proc.join(request.pid.to_string());
                 let table = file.table(&folder, &identity, self.file_bytes_max);
