@@ -7,7 +7,6 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufReader, Read as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -36,29 +35,19 @@ pub(super) fn table(machine: &Machine, request: &SymbolRequest) -> Result<Symbol
     let mut symbols = JitSymbols::new(Limits::default());
     let mut why = format!("no /{path}");
     let mut found = false;
-    match open(&folder, OsStr::new(&path), user) {
-        Ok(file) => match read_map(file, &mut symbols) {
+    let mut add = |path: &str, read: fn(File, &mut JitSymbols) -> Result<(), String>| {
+        let file = open(&folder, OsStr::new(path), user);
+        match file.and_then(|file| read(file, &mut symbols).map_err(Some)) {
             Ok(()) => found = true,
-            Err(error) => why = error,
-        },
-        Err(Some(error)) => why = error,
-        Err(None) => {}
-    }
-    if !request.jit_dump.is_empty() {
-        let dump = request.jit_dump.trim_start_matches('/');
-        match open(&folder, OsStr::from_bytes(dump.as_bytes()), user) {
-            Ok(file) => {
-                let read = symbols.add_jitdump(&mut BufReader::new(file).take(DUMP_BYTES_MAX));
-                match read {
-                    Ok(()) => found = true,
-                    Err(error) => why = error.to_string(),
-                }
-            }
             Err(Some(error)) => why = error,
             Err(None) => {}
         }
+    };
+    add(&path, read_map);
+    if !request.jit_dump.is_empty() {
+        add(request.jit_dump.trim_start_matches('/'), read_dump);
     }
-    if began_again(&folder, began) {
+    if self::began(&folder) != Some(began) {
         return Err("the process that generated the code is gone".to_owned());
     }
     let symbols = symbols.finish();
@@ -77,7 +66,7 @@ pub(super) fn table(machine: &Machine, request: &SymbolRequest) -> Result<Symbol
             id: id.to_be_bytes().to_vec(),
             path: format!("/tmp/perf-{}.map", request.pid),
         },
-        table: SymbolTable::from_parts(Segments::default(), symbols, Symbols::default()).encode(),
+        table: encoded(symbols),
     })
 }
 
@@ -95,8 +84,7 @@ pub(crate) fn left_behind(
     if !dump.is_empty()
         && let Some(dump) = open_regular(&below(dump))
     {
-        let read = symbols.add_jitdump(&mut BufReader::new(dump).take(DUMP_BYTES_MAX));
-        why = read.map_err(|error| error.to_string());
+        why = read_dump(dump, &mut symbols);
     }
     let symbols = symbols.finish();
     if symbols.is_empty() {
@@ -104,7 +92,7 @@ pub(crate) fn left_behind(
     }
     Ok(SymbolAnswer {
         identity: asked.clone(),
-        table: SymbolTable::from_parts(Segments::default(), symbols, Symbols::default()).encode(),
+        table: encoded(symbols),
     })
 }
 
@@ -116,17 +104,22 @@ fn read_map(file: File, symbols: &mut JitSymbols) -> Result<(), String> {
     Ok(())
 }
 
+fn read_dump(file: File, symbols: &mut JitSymbols) -> Result<(), String> {
+    let read = symbols.add_jitdump(&mut BufReader::new(file).take(DUMP_BYTES_MAX));
+    read.map_err(|error| error.to_string())
+}
+
+/// The table of functions that lie in no file.
+fn encoded(functions: Symbols) -> Vec<u8> {
+    SymbolTable::from_parts(Segments::default(), functions, Symbols::default()).encode()
+}
+
 /// When a process began, in ticks since boot.
 fn began(folder: &Path) -> Option<u64> {
     let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
     // The name may hold blanks and brackets; behind its last bracket come fields 3, 4, …; the 22nd is the start.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(22 - 3)?.parse().ok()
-}
-
-/// Another process has the number now, or none has.
-fn began_again(folder: &Path, before: u64) -> bool {
-    began(folder) != Some(before)
 }
 
 /// The number a process has in its innermost namespace.
