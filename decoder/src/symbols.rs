@@ -149,6 +149,11 @@ impl Object {
         self.identity.kind == Kind::Jit
     }
 
+    /// Its table is the same on all hosts: it is known by more than a path, and is no code that a process generates.
+    pub(crate) fn is_shared(&self) -> bool {
+        !self.identity.id.is_empty() && !self.is_generated()
+    }
+
     /// Build id, where it is one.
     pub fn build_id(&self) -> Option<&[u8]> {
         let is = !matches!(self.identity.kind, Kind::Content | Kind::Jit);
@@ -245,12 +250,10 @@ impl Objects {
         }
     }
 
-    /// Something that has this id.
-    pub(crate) fn place_of(&self, mapping: MappingId) -> Option<ObjectIx> {
-        let slot = *self.tables_by_id.get(&mapping)?;
-        self.iter()
-            .find(|(_, object)| object.table == slot)
-            .map(|(at, _)| at)
+    /// Where the table of an identity stands; `None` if nothing has it.
+    pub(crate) fn state_of(&self, mapping: MappingId) -> Option<&TableState> {
+        let table = *self.tables_by_id.get(&mapping)?;
+        Some(&self.tables.get(table as usize)?.state)
     }
 
     /// A thing known by its path or process only turns out to be this: from now on it has this id.

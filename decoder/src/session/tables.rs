@@ -122,9 +122,7 @@ impl Session {
             let mut objects = self.machine.objects().iter();
             let object = objects.find(|(_, object)| object.mapping == mapping);
             object.map_or((Kind::Path, 0, false), |(_, object)| {
-                let identity = &object.identity;
-                let shared = !identity.id.is_empty() && !object.is_generated();
-                (identity.kind, object.base, shared)
+                (object.identity.kind, object.base, object.is_shared())
             })
         };
         let table = crate::table::relative(table, base);
@@ -135,10 +133,11 @@ impl Session {
 
     /// Gives a table another session got. One with worse names than the one in use changes nothing.
     pub fn table_known(&mut self, mapping: MappingId, loaded: Arc<Loaded>) {
-        let at = self.machine.objects().place_of(mapping);
-        let known = at.and_then(|at| self.machine.objects().table(at));
         let generated = self.generated.contains_key(&mapping);
-        if known.is_some_and(|known| known.rank() > loaded.rank() && !generated) {
+        if let Some(TableState::Present(known)) = self.machine.objects().state_of(mapping)
+            && known.rank() > loaded.rank()
+            && !generated
+        {
             return;
         }
         self.machine.set_table(mapping, TableState::Present(loaded));
@@ -148,8 +147,7 @@ impl Session {
 
     /// The table of a mapping was asked for: it is not wanted again. One that is here stays until a newer one comes.
     pub fn table_requested(&mut self, mapping: MappingId) {
-        let at = self.machine.objects().place_of(mapping);
-        let state = at.map(|at| self.machine.objects().state(at));
+        let state = self.machine.objects().state_of(mapping);
         if matches!(state, Some(TableState::Missing)) {
             self.machine.set_table(mapping, TableState::Requested);
         }
@@ -162,8 +160,8 @@ impl Session {
 
     /// There is no table, and why. One that is here stays.
     pub fn table_unavailable(&mut self, mapping: MappingId, reason: &str) {
-        let at = self.machine.objects().place_of(mapping);
-        if at.is_some_and(|at| self.machine.objects().table(at).is_some()) {
+        let state = self.machine.objects().state_of(mapping);
+        if matches!(state, Some(TableState::Present(_))) {
             return;
         }
         self.machine
@@ -187,9 +185,7 @@ impl Session {
     pub fn tables_in_use(&self) -> Vec<InUse> {
         let mut seen = FxHashSet::default();
         let objects = self.machine.objects();
-        let shared = objects
-            .iter()
-            .filter(|(_, object)| !object.identity.id.is_empty() && !object.is_generated());
+        let shared = objects.iter().filter(|(_, object)| object.is_shared());
         shared
             .filter(|(_, object)| seen.insert(object.mapping))
             .filter_map(|(at, object)| {
