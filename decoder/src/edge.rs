@@ -28,13 +28,17 @@ use std::path::{Path, PathBuf};
 /// Largest file read for its symbols, in bytes.
 const FILE_MAX: u64 = 4 << 30;
 
-/// The start of an ELF file for this machine, as far as that says so.
-fn elf_head(machine: u16) -> Vec<u8> {
-    let [low, high] = machine.to_le_bytes();
-    let mut head = b"\x7fELF\x02\x01\x01".to_vec();
-    head.resize(18, 0);
-    head.extend([low, high]);
-    head
+/// Bytes at the start of an ELF file that say what machine it is for, and more.
+const HEAD: usize = 64;
+
+/// What machine an ELF file is for, its `e_machine`; `None` if that is the start of none.
+fn machine_of(head: &[u8]) -> Option<u16> {
+    let bytes: [u8; 2] = head.get(18..20)?.try_into().ok()?;
+    match (head.starts_with(b"\x7fELF"), head.get(5)?) {
+        (true, 1) => Some(u16::from_le_bytes(bytes)),
+        (true, 2) => Some(u16::from_be_bytes(bytes)),
+        _ => None,
+    }
 }
 
 /// Reads symbol tables from files.
@@ -60,8 +64,8 @@ impl FileSource {
         self.places.file(identity, &mut Refusals::default())
     }
 
-    /// Bytes of code from an ELF virtual address on, at most `len`, and the start of the file they are in, which says what
-    /// machine they are for. `jit_dump` is the dump of the process, for generated code.
+    /// Bytes of code from an ELF virtual address on, at most `len`, and what machine they are for (`e_machine` of ELF files,
+    /// `None` if they are in none). `jit_dump` is the dump of the process, for generated code.
     pub fn code(
         &self,
         object: &Object,
@@ -69,20 +73,18 @@ impl FileSource {
         segments: &Segments,
         start: u64,
         len: usize,
-    ) -> Result<(Vec<u8>, Vec<u8>), String> {
-        const HEAD: usize = 64;
+    ) -> Result<(Vec<u8>, Option<u16>), String> {
         if object.what == What::Vdso {
             let image = vdso::image().ok_or("the vdso of this process cannot be read")?;
             let at = usize::try_from(start).unwrap_or(usize::MAX);
             let rest = image.get(at..).unwrap_or_default();
-            let head = image.get(..HEAD.min(image.len())).unwrap_or_default();
             let code = rest.get(..len.min(rest.len())).unwrap_or_default();
-            return Ok((code.to_vec(), head.to_vec()));
+            return Ok((code.to_vec(), machine_of(&image)));
         }
         if let (What::Jit, Some(dump)) = (object.what, jit_dump) {
             let map = Path::new(&*object.identity.path);
             let code = jit::code(dump, map, &self.places, start, len)?;
-            return Ok((code.bytes, elf_head(code.machine)));
+            return Ok((code.bytes, Some(code.machine)));
         }
         if !matches!(object.what, What::File | What::Shared) {
             return Err(format!("the code of {} is in no file", object.dso()));
@@ -97,7 +99,7 @@ impl FileSource {
             file.take(len as u64).read_to_end(&mut bytes)?;
             Ok::<_, std::io::Error>(bytes)
         };
-        let both = read(offset, len).and_then(|code| Ok((code, read(0, HEAD)?)));
+        let both = read(offset, len).and_then(|code| Ok((code, machine_of(&read(0, HEAD)?))));
         both.map_err(|error| format!("{}: {error}", path.display()))
     }
 

@@ -118,6 +118,17 @@ fn the_vdso_is_found_in_memory() {
 }
 
 #[test]
+fn files_say_what_machine_they_are_for() {
+    let mut header = *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0";
+    assert_eq!(machine_of(&header), Some(62));
+    header[18] = 183;
+    assert_eq!(machine_of(&header), Some(183));
+    (header[5], header[18], header[19]) = (2, 0, 22);
+    assert_eq!(machine_of(&header), Some(22));
+    assert_eq!(machine_of(b"#!/bin/sh"), None);
+}
+
+#[test]
 fn maps_and_dumps_that_make_no_sense_are_named() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("tmp")).unwrap();

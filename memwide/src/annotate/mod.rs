@@ -80,7 +80,7 @@ impl Annotated {
             session.source().code(object, dump, segments, start, len)
         };
         let instructions = match code {
-            Ok((bytes, head)) => match Machine::of_elf(&head) {
+            Ok((bytes, machine)) => match machine.map(Machine::of_number) {
                 Some(Machine::Other(number)) => {
                     notes.push(format!("code of machine {number} is not disassembled here"));
                     Vec::new()
