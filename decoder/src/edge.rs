@@ -17,8 +17,8 @@ use crate::local::{ObjectRequest, ObjectSource};
 use crate::symbols::{Object, What};
 use debuginfod::Artifact;
 use memwide_objects::{
-    DebugError, DebugInfo, FrameSections, Limits, LinkSections, ObjectId, Segments, SymbolTable,
-    read_image,
+    DebugError, DebugInfo, DebugSections, FrameSections, Limits, LinkSections, ObjectId, Segments,
+    SymbolTable, read_image,
 };
 use std::fmt::Write;
 use std::fs::File;
@@ -194,7 +194,7 @@ impl ObjectSource for FileSource {
         let path = self.file(identity)?;
         let refused = &mut self.refusals;
         let mut from = path.clone();
-        let mut found = noted(places::sections(&path), &path, refused)?;
+        let mut found = noted(places::sections(&path, DebugSections::read), &path, refused)?;
         if !found.has_units() {
             let id = found.build_id();
             let id = id.as_ref().map(ObjectId::as_bytes);
@@ -208,12 +208,12 @@ impl ObjectSource for FileSource {
                 let none = DebugError::None;
                 why.map_or_else(|| none.to_string(), |why| format!("{none}; {why}"))
             })?;
-            found = noted(places::sections(&from), &from, refused)?;
+            found = noted(places::sections(&from, DebugSections::read), &from, refused)?;
         }
         let mut shared = None;
         if let Some(link) = found.shared() {
             if let Some(file) = self.places.shared_file(&from, link) {
-                shared = noted(places::sections(&file), &file, refused).ok();
+                shared = noted(places::sections(&file, DebugSections::read), &file, refused).ok();
             } else {
                 let why = format!("the file {} that it shares is not there", link.name);
                 refused.note(from.display(), why, refusals::OTHER_DEBUG);

@@ -4,7 +4,7 @@ use super::debuginfod::{self, Artifact, Bounds};
 use super::refusals::{self, Refusals};
 use super::{Kind, has_build_id, hex, read, split_hex};
 use crate::identity::Identity;
-use memwide_objects::{DebugLink, DebugSections, ObjectId, crc32};
+use memwide_objects::{DebugError, DebugLink, DebugSections, ObjectId, crc32};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -262,8 +262,11 @@ fn checksum(path: &Path) -> Option<u32> {
     }
 }
 
-/// The debug sections of a file.
-pub(super) fn sections(path: &Path) -> Result<DebugSections, String> {
+/// The debug sections of a file, as `read` takes them from it.
+pub(super) fn sections(
+    path: &Path,
+    read: fn(&mut File, u64) -> Result<DebugSections, DebugError>,
+) -> Result<DebugSections, String> {
     let open = || {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
@@ -274,5 +277,5 @@ pub(super) fn sections(path: &Path) -> Result<DebugSections, String> {
         return Err(named("no file, or one that is too large".to_owned()));
     }
     let (mut file, len) = open().map_err(|error| named(error.to_string()))?;
-    DebugSections::read(&mut file, len).map_err(|error| named(error.to_string()))
+    read(&mut file, len).map_err(|error| named(error.to_string()))
 }

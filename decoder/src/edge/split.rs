@@ -1,9 +1,8 @@
 //! Where split debug information lies: the files that compilers wrote beside objects, and packages of them.
 
 use super::Places;
-use super::places::is_regular;
+use super::places::{is_regular, sections};
 use memwide_objects::{DebugSections, SplitFiles, SplitName};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Split files of one program.
@@ -35,7 +34,7 @@ impl SplitFiles for SplitPlaces {
         }
         paths.extend(named.file_name().map(|name| self.beside.join(name)));
         match paths.iter().find(|path| is_regular(path)) {
-            Some(path) => read(path),
+            Some(path) => sections(path, DebugSections::read_split),
             None => Err(format!("{}: not there", whole.display())),
         }
     }
@@ -46,16 +45,5 @@ impl SplitFiles for SplitPlaces {
 pub(super) fn package(of: &[&Path]) -> Option<Result<DebugSections, String>> {
     let paths = of.iter().map(|path| path.with_added_extension("dwp"));
     let found = paths.into_iter().find(|path| is_regular(path))?;
-    Some(read(&found))
-}
-
-fn read(path: &Path) -> Result<DebugSections, String> {
-    let open = || {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        Ok::<_, std::io::Error>((file, len))
-    };
-    let named = |why: String| format!("{}: {why}", path.display());
-    let (mut file, len) = open().map_err(|error| named(error.to_string()))?;
-    DebugSections::read_split(&mut file, len).map_err(|error| named(error.to_string()))
+    Some(sections(&found, DebugSections::read_split))
 }
