@@ -1,5 +1,6 @@
 //! Where debug information and symbols of stripped programs are found: programs are compiled and taken apart here.
 
+use super::tests::request;
 use super::*;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -82,13 +83,7 @@ impl Apart {
     /// Names of the function and of its source file, with the line, as a source of symbols finds them.
     fn found(&self, source: &mut FileSource) -> Result<(bool, String), String> {
         let identity = self.identity();
-        let request = ObjectRequest {
-            identity: &identity,
-            what: What::File,
-            base: 0,
-            jit_dump: None,
-            kernel: None,
-        };
+        let request = request(&identity, What::File);
         let named = source.load(&request)?.functions().named("hidden").is_some();
         let mut info = source.debug_info(&request)?;
         let frames = info
@@ -189,13 +184,7 @@ fn symbols_inside_of_a_stripped_program_are_read() {
         return;
     }
     let identity = apart.identity();
-    let request = ObjectRequest {
-        identity: &identity,
-        what: What::File,
-        base: 0,
-        jit_dump: None,
-        kernel: None,
-    };
+    let request = request(&identity, What::File);
     let table = apart.source(Places::default()).load(&request).unwrap();
     assert_eq!(
         table.functions().named("hidden").unwrap().start,
@@ -389,13 +378,7 @@ fn lines_of_split_programs_are_read_where_the_compiler_left_them() {
     }
     let program = path("program");
     let identity = Identity::new(Kind::Path, &[], &program);
-    let asked = ObjectRequest {
-        identity: &identity,
-        what: What::File,
-        base: 0,
-        jit_dump: None,
-        kernel: None,
-    };
+    let asked = request(&identity, What::File);
     let mut source = FileSource::default();
     let table = source.load(&asked).unwrap();
     let hidden = table.functions().named("hidden").unwrap().start;

@@ -1,6 +1,6 @@
 use super::*;
 
-fn request(identity: &Identity, what: What) -> ObjectRequest<'_> {
+pub(super) fn request(identity: &Identity, what: What) -> ObjectRequest<'_> {
     ObjectRequest {
         identity,
         what,
