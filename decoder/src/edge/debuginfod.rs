@@ -256,7 +256,7 @@ fn ask(
         .timeout_connect(Some(bounds.idle))
         .timeout_recv_response(Some(bounds.idle))
         .max_redirects(4)
-        .tls_config(tls::config())
+        .tls_config(tls::CONFIG.clone())
         .build()
         .into();
     let mut progress = Progress::start(server, what.name());

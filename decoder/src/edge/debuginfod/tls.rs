@@ -1,11 +1,10 @@
 //! Whom to believe over HTTPS: those whom this machine believes.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// The machine's own certificates (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), read anew each time: servers are rarely
-/// asked.
-pub(super) fn config() -> TlsConfig {
+/// The machine's own certificates (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), read for the first file that is asked for.
+pub(super) static CONFIG: LazyLock<TlsConfig> = LazyLock::new(|| {
     // Those that cannot be read are not believed.
     let found = rustls_native_certs::load_native_certs().certs;
     let certs = found
@@ -16,4 +15,4 @@ pub(super) fn config() -> TlsConfig {
         .root_certs(RootCerts::Specific(Arc::new(certs)))
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build()
-}
+});
