@@ -114,7 +114,7 @@ impl Loaded {
     }
 
     /// Where an ELF virtual address lies in the file, plus 1; 0 if that is not known.
-    pub(crate) fn file_offset(&self, address: u64) -> u64 {
+    fn file_offset(&self, address: u64) -> u64 {
         let offset = self.table.segments().offset_of_vaddr(address);
         offset.map_or(0, |offset| offset.saturating_add(1))
     }
@@ -132,6 +132,10 @@ impl Loaded {
 
     /// Id of a function.
     pub fn function_id(&self, function: SymbolRef) -> FunctionId {
+        self.id_at(function.index())
+    }
+
+    fn id_at(&self, function: usize) -> FunctionId {
         let ids = self.function_ids.get_or_init(|| {
             let functions = self.table.functions().iter();
             functions
@@ -144,12 +148,7 @@ impl Loaded {
                 })
                 .collect()
         });
-        ids.get(function.index()).copied().unwrap_or_default()
-    }
-
-    /// File and line of a function, where debug information told.
-    pub fn source_of(&self, function: SymbolRef) -> Option<(&str, u32)> {
-        self.table.source_of(function.index())
+        ids.get(function).copied().unwrap_or_default()
     }
 
     /// Rank of a function's name, see [`SymbolTable::rank_of`].
@@ -167,27 +166,35 @@ impl Loaded {
         self.table.objects().get(object.index())
     }
 
-    /// The definition of the function at a place of the table, for what was stored before its name was known.
-    pub(crate) fn definition(&self, function: usize) -> Option<v1::FunctionDef> {
-        let symbol = self.table.functions().get(function)?;
-        let shown = if self.demangles {
-            demangle(symbol.name)
-        } else {
-            Cow::Borrowed(symbol.name)
-        };
+    /// The definition of the function at a place of the table, shown by this name.
+    pub(crate) fn definition(&self, function: usize, shown: String) -> v1::FunctionDef {
+        let symbol = self.table.functions().get(function);
+        let (start, size) = symbol.map_or((0, 0), |symbol| (symbol.start, symbol.size));
         let (file, line) = self.table.source_of(function).unwrap_or_default();
-        Some(v1::FunctionDef {
-            function_id: FunctionId::new(self.mapping, symbol.start).0,
+        v1::FunctionDef {
+            function_id: self.id_at(function).0,
             mapping_id: self.mapping.0,
-            start: symbol.start,
-            name: shown.into_owned(),
-            linkage_name: symbol.name.to_owned(),
+            start,
+            name: shown,
+            linkage_name: symbol.map_or("", |symbol| symbol.name).to_owned(),
             rank: u32::from(self.table.rank_of(function)),
-            size: symbol.size,
+            size,
             file: file.to_owned(),
             line,
-            file_offset: self.file_offset(symbol.start),
-        })
+            file_offset: self.file_offset(start),
+        }
+    }
+
+    /// The same for what was stored before the name was known: each is shown once, and its name not kept.
+    pub(crate) fn told(&self, function: usize) -> v1::FunctionDef {
+        let symbol = self.table.functions().get(function);
+        let linked = symbol.map_or("", |symbol| symbol.name);
+        let shown = if self.demangles {
+            demangle(linked)
+        } else {
+            Cow::Borrowed(linked)
+        };
+        self.definition(function, shown.into_owned())
     }
 
     /// What a kernel function tells of the context, if it is an entry point.

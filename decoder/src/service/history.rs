@@ -161,7 +161,7 @@ fn batch(loaded: &Loaded, number: u64, functions: usize) -> v1::DecodedBatch {
         closed_wall_ns: clock::unix_ns(),
         definitions: Some(v1::Definitions {
             functions: (first..last)
-                .filter_map(|function| loaded.definition(function))
+                .map(|function| loaded.told(function))
                 .collect(),
             ..v1::Definitions::default()
         }),

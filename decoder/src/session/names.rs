@@ -96,7 +96,13 @@ impl Namer {
             let location = self.location(None, mapping, 0, false);
             let function = FunctionId::unresolved(mapping);
             self.define_mapping(sent, mapping, &Identity::unknown());
-            self.define_code(sent, (mapping, function), (location, 0, false), None);
+            let place = v1::LocationDef {
+                location_id: location.0,
+                mapping_id: mapping.0,
+                function_id: function.0,
+                ..v1::LocationDef::default()
+            };
+            self.define_code(sent, place, 0, || bare(mapping, function));
             return CodeIds {
                 function,
                 location,
@@ -109,43 +115,38 @@ impl Namer {
         let is_offset =
             table.is_none() && matches!(object.what, ObjectKind::File | ObjectKind::Shared);
         let location = self.location(Some(at), mapping, place.address, is_offset);
-        let is_symbol = object.what == ObjectKind::KernelSymbol;
-        let (function, symbol) = match (table, place.symbol) {
-            (Some(table), Some(symbol)) if !place.variable => {
-                (table.function_id(symbol), table.function(symbol))
+        let known = table.zip(place.symbol).filter(|_| !place.variable);
+        let (function, shown, rank) = match known {
+            Some((table, symbol)) => (
+                table.function_id(symbol),
+                table.shown_name(symbol, false),
+                table.rank_of(symbol),
+            ),
+            // A generated kernel symbol is its own mapping.
+            None if object.what == ObjectKind::KernelSymbol => {
+                let function = FunctionId::new(mapping, 0);
+                (function, object.dso(), Source::SymTab as u8)
             }
-            _ if is_symbol => (FunctionId::new(mapping, 0), None),
-            _ => (FunctionId::unresolved(mapping), None),
+            None => (FunctionId::unresolved(mapping), "", 0),
         };
         self.define_mapping(sent, mapping, &object.identity);
-        let name = match (symbol, table.zip(place.symbol)) {
-            (Some(symbol), Some((table, at_symbol))) => Some(FunctionName {
-                start: symbol.start,
-                shown: table.shown_name(at_symbol, false),
-                linked: symbol.name,
-                rank: u32::from(table.rank_of(at_symbol)),
-                size: symbol.size,
-                source: table.source_of(at_symbol).unwrap_or_default(),
-                file_offset: table.file_offset(symbol.start),
-            }),
-            _ if is_symbol => Some(FunctionName {
-                start: 0,
-                shown: object.dso(),
-                linked: object.dso(),
-                rank: u32::from(Source::SymTab as u8),
-                size: 0,
-                source: ("", 0),
-                file_offset: 0,
-            }),
-            _ => None,
+        let definition = || match known {
+            Some((table, symbol)) => table.definition(symbol.index(), shown.to_owned()),
+            None => v1::FunctionDef {
+                name: shown.to_owned(),
+                linkage_name: shown.to_owned(),
+                rank: u32::from(rank),
+                ..bare(mapping, function)
+            },
         };
-        let named = name.is_some_and(|name| !name.shown.is_empty());
-        self.define_code(
-            sent,
-            (mapping, function),
-            (location, place.address, is_offset),
-            name,
-        );
+        let place = v1::LocationDef {
+            location_id: location.0,
+            mapping_id: mapping.0,
+            address: place.address,
+            function_id: function.0,
+            is_offset,
+        };
+        self.define_code(sent, place, rank, definition);
         let state = objects.state(at);
         self.define_symbols(sent, mapping, object, state);
         let waits = matches!(state, TableState::Missing | TableState::Requested);
@@ -156,7 +157,7 @@ impl Namer {
             function,
             location,
             waits,
-            named,
+            named: !shown.is_empty(),
         }
     }
 
@@ -192,43 +193,21 @@ impl Namer {
         }
     }
 
+    /// A place in a function; `rank` of the function's name.
     fn define_code(
         &mut self,
         sent: &Sent,
-        (mapping, function): (MappingId, FunctionId),
-        (location, address, is_offset): (LocationId, u64, bool),
-        name: Option<FunctionName<'_>>,
+        place: v1::LocationDef,
+        rank: u8,
+        definition: impl FnOnce() -> v1::FunctionDef,
     ) {
-        let rank = name.as_ref().map_or(0, |name| name.rank);
-        if self
-            .definitions
-            .wants(sent, What::Function, function.0, u64::from(rank))
-        {
-            let name = name.unwrap_or_default();
-            self.definitions.out.functions.push(v1::FunctionDef {
-                function_id: function.0,
-                mapping_id: mapping.0,
-                start: name.start,
-                name: name.shown.to_owned(),
-                linkage_name: name.linked.to_owned(),
-                rank,
-                size: name.size,
-                file: name.source.0.to_owned(),
-                line: name.source.1,
-                file_offset: name.file_offset,
-            });
+        let definitions = &mut self.definitions;
+        let function = place.function_id;
+        if definitions.wants(sent, What::Function, function, u64::from(rank)) {
+            definitions.out.functions.push(definition());
         }
-        if self
-            .definitions
-            .wants(sent, What::Location, location.0, function.0)
-        {
-            self.definitions.out.locations.push(v1::LocationDef {
-                location_id: location.0,
-                mapping_id: mapping.0,
-                address,
-                function_id: function.0,
-                is_offset,
-            });
+        if definitions.wants(sent, What::Location, place.location_id, function) {
+            definitions.out.locations.push(place);
         }
     }
 
@@ -301,13 +280,11 @@ impl Namer {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct FunctionName<'a> {
-    start: u64,
-    shown: &'a str,
-    linked: &'a str,
-    rank: u32,
-    size: u64,
-    source: (&'a str, u32),
-    file_offset: u64,
+/// Of a function of which nothing is known.
+fn bare(mapping: MappingId, function: FunctionId) -> v1::FunctionDef {
+    v1::FunctionDef {
+        function_id: function.0,
+        mapping_id: mapping.0,
+        ..v1::FunctionDef::default()
+    }
 }
