@@ -50,32 +50,12 @@ pub(super) fn tell_later(shared: &Arc<Shared>, stored_as: MappingId, mapping: Ma
     spawner.spawn_visitor("names", async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            told = tell_as(&shared, stored_as, mapping) => if let Err(error) = told {
+            told = tell_as(&shared, stored_as, mapping, Kind::Unknown) => if let Err(error) = told {
                 tracing::warn!(%mapping, %error, "names of what was stored before are not told");
             },
         }
         Ok(())
     });
-}
-
-async fn tell_as(
-    shared: &Arc<Shared>,
-    stored_as: MappingId,
-    mapping: MappingId,
-) -> Result<u64, TellError> {
-    if stored_as == mapping {
-        return tell(shared, mapping, Kind::Unknown).await;
-    }
-    let tables = Arc::clone(&shared.tables);
-    let found = tokio::task::spawn_blocking(move || {
-        let (loaded, _) = tables.find(mapping, Kind::Unknown)?;
-        let is_told = tables.told(stored_as, loaded.rank(), false);
-        (!is_told).then(|| Arc::new(loaded.called(stored_as)))
-    });
-    match found.await {
-        Ok(Some(loaded)) => tell_table(shared, stored_as, &loaded).await,
-        _ => Ok(0),
-    }
 }
 
 /// Tells the names of the best table of a mapping; says how many.
@@ -84,13 +64,28 @@ pub(super) async fn tell(
     mapping: MappingId,
     kind: Kind,
 ) -> Result<u64, TellError> {
+    tell_as(shared, mapping, mapping, kind).await
+}
+
+async fn tell_as(
+    shared: &Arc<Shared>,
+    stored_as: MappingId,
+    mapping: MappingId,
+    kind: Kind,
+) -> Result<u64, TellError> {
     let tables = Arc::clone(&shared.tables);
     let found = tokio::task::spawn_blocking(move || {
         let (loaded, _) = tables.find(mapping, kind)?;
-        (!tables.told(mapping, loaded.rank(), false)).then_some(loaded)
+        if tables.told(stored_as, loaded.rank(), false) {
+            None
+        } else if stored_as == mapping {
+            Some(loaded)
+        } else {
+            Some(Arc::new(loaded.called(stored_as)))
+        }
     });
     match found.await {
-        Ok(Some(loaded)) => tell_table(shared, mapping, &loaded).await,
+        Ok(Some(loaded)) => tell_table(shared, stored_as, &loaded).await,
         _ => Ok(0),
     }
 }
@@ -109,7 +104,11 @@ pub(super) async fn tell_table(
     if functions == 0 {
         return Ok(0);
     }
-    let source = source_of(mapping, loaded);
+    let whole = Arc::clone(loaded);
+    let source = tokio::task::spawn_blocking(move || source_of(mapping, &whole)).await;
+    let Ok(source) = source else {
+        return Ok(0);
+    };
     let partition = source.partition(shared.config.partitions).0;
     let url = shared.config.owner(partition).unwrap_or_default();
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
