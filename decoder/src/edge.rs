@@ -284,7 +284,8 @@ fn has_build_id(bytes: &[u8], id: &[u8]) -> bool {
     ObjectId::of_elf(bytes).is_some_and(|found| found.as_bytes() == id)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Two digits for each byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(40), |mut text, byte| {

@@ -162,7 +162,6 @@ mod tests {
                 .collect();
             tries
                 .into_iter()
-                .filter(|_| true)
                 .map(|one| one.join().unwrap())
                 .collect::<Vec<_>>()
         });

@@ -40,7 +40,13 @@ impl Written {
     }
 }
 
-pub(super) fn name(mapping: MappingId) -> String {
+/// The lease of an owner for `life` from `now_ms` on, as it stands in its object.
+fn written(owner: &str, life: Duration, now_ms: u64) -> String {
+    let until_ms = now_ms.saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
+    format!("{owner} {until_ms}")
+}
+
+fn name(mapping: MappingId) -> String {
     format!("{mapping}.lease")
 }
 
@@ -61,8 +67,7 @@ pub(super) fn claim(
         mapping,
         owner: owner.to_owned(),
     };
-    let until_ms = now_ms.saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
-    let text = format!("{owner} {until_ms}");
+    let text = written(owner, life, now_ms);
     if blobs.create(&name(mapping), text.as_bytes())? {
         return Ok(Claim::Mine(lease));
     }
@@ -114,8 +119,7 @@ pub(super) fn renew(
     if !is_held(blobs, lease) {
         return Ok(false);
     }
-    let until_ms = now_ms.saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
-    let text = format!("{} {until_ms}", lease.owner);
+    let text = written(&lease.owner, life, now_ms);
     blobs.write(&name(lease.mapping), text.as_bytes())?;
     Ok(true)
 }

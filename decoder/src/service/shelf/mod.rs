@@ -244,11 +244,17 @@ impl Shelf {
 
     /// Removes what a new table of the mapping replaces: worse tables and pieces.
     fn forget_others(&self, mapping: MappingId, name: &str) -> io::Result<()> {
+        self.remove_of(mapping, |other| {
+            let is_table = is_of(other, "symbols") || is_of(other, "names");
+            (is_table && other != name) || is_of(other, "piece")
+        })
+    }
+
+    /// Removes those objects of a mapping whose names are such.
+    fn remove_of(&self, mapping: MappingId, is_gone: impl Fn(&str) -> bool) -> io::Result<()> {
         let prefix = format!("{mapping}.");
         for entry in self.blobs.list()? {
-            let is_table = is_of(&entry.name, "symbols") || is_of(&entry.name, "names");
-            let is_replaced = is_table && entry.name != name;
-            if entry.name.starts_with(&prefix) && (is_replaced || is_of(&entry.name, "piece")) {
+            if entry.name.starts_with(&prefix) && is_gone(&entry.name) {
                 self.blobs.remove(&entry.name)?;
             }
         }
@@ -359,13 +365,7 @@ impl Shelf {
 
     /// Forgets the pieces of an upload: what they made was no table.
     pub(super) fn drop_pieces(&self, mapping: MappingId) -> io::Result<()> {
-        let prefix = format!("{mapping}.");
-        for entry in self.blobs.list()? {
-            if entry.name.starts_with(&prefix) && is_of(&entry.name, "piece") {
-                self.blobs.remove(&entry.name)?;
-            }
-        }
-        Ok(())
+        self.remove_of(mapping, |name| is_of(name, "piece"))
     }
 
     /// Whether the names of the best table were told to what was stored before; `tell` says that they are.
@@ -397,10 +397,7 @@ fn now_ms() -> u64 {
 
 fn name_of(mapping: MappingId, rank: u8, bytes: &[u8]) -> String {
     let sum = bytes.get(MAGIC.len()..MAGIC.len() + 8).unwrap_or_default();
-    let sum = sum
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-    format!("{mapping}.{rank}-{sum}.symbols")
+    format!("{mapping}.{rank}-{}.symbols", crate::edge::hex(sum))
 }
 
 /// Mapping and rank of a table's object.
