@@ -141,7 +141,7 @@ fn check(config: &Config) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Looks what other decoders have put on the shelf, as long as the process runs.
+/// Looks what other decoders have put on the shelf and says what is used here, as long as the process runs.
 async fn watch_tables(tables: Arc<Tables>, stop: CancellationToken) -> anyhow::Result<()> {
     loop {
         tokio::select! {
@@ -149,7 +149,11 @@ async fn watch_tables(tables: Arc<Tables>, stop: CancellationToken) -> anyhow::R
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         let tables = Arc::clone(&tables);
-        tokio::task::spawn_blocking(move || tables.look()).await?;
+        tokio::task::spawn_blocking(move || {
+            tables.touch();
+            tables.look();
+        })
+        .await?;
     }
 }
 

@@ -96,11 +96,9 @@ fn take(tables: &Tables, brought: &Brought) -> Result<Taken, WireError> {
         taken.kept = tables.put_names(mapping, identity, rank, &brought.bytes);
         return Ok(taken);
     };
-    let segments = base.table().segments().clone();
-    let table = taken.loaded.table().clone().with_segments(segments);
-    let bytes = table.encode();
-    taken.loaded = Arc::new(Loaded::new(table, mapping, kind));
-    taken.kept = tables.commit(mapping, identity, &taken.loaded, &bytes).kept;
+    let names = taken.loaded.table().clone();
+    let (named, committed) = tables.commit_named(mapping, kind, identity, names, &base);
+    (taken.loaded, taken.kept) = (named, committed.kept);
     Ok(taken)
 }
 

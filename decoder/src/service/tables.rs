@@ -90,10 +90,16 @@ impl Tables {
         self.revision.send_modify(|revision| *revision += 1);
     }
 
-    /// Looks what other decoders have put on the shelf, and says what is used here.
+    /// Says to other decoders what is used here.
+    pub(super) fn touch(&self) {
+        if let Some(shelf) = &self.shelf {
+            shelf.touch(&self.in_use());
+        }
+    }
+
+    /// Looks what other decoders have put on the shelf.
     pub(super) fn look(&self) {
         let Some(shelf) = &self.shelf else { return };
-        shelf.touch(&self.in_use());
         match shelf.look() {
             Ok((changed, bytes)) => {
                 metrics::SHELF_BYTES.set(bytes);
@@ -188,14 +194,23 @@ impl Tables {
         let Some(names) = names else {
             return self.commit(mapping, identity, loaded, bytes);
         };
-        let before = self.rank(mapping);
-        let named = names.with_segments(loaded.table().segments().clone());
+        self.commit_named(mapping, kind, identity, names, loaded).1
+    }
+
+    /// Names of a debug file, with the segments of the program's own table `of`; the answer is the table as the sessions use it.
+    pub(super) fn commit_named(
+        &self,
+        mapping: MappingId,
+        kind: Kind,
+        identity: &v1::MappingIdentity,
+        names: SymbolTable,
+        of: &Loaded,
+    ) -> (Arc<Loaded>, Committed) {
+        let named = names.with_segments(of.table().segments().clone());
         let bytes = named.encode();
         let named = Arc::new(Loaded::new(named, mapping, kind));
-        Committed {
-            before,
-            ..self.commit(mapping, identity, &named, &bytes)
-        }
+        let committed = self.commit(mapping, identity, &named, &bytes);
+        (named, committed)
     }
 
     /// Keeps names whose file nobody has shipped yet. False: they are not kept.
@@ -308,11 +323,7 @@ impl Tables {
 
     /// Whether there is a table, after a look at the shelf.
     pub(super) fn is_there_now(&self, mapping: MappingId) -> bool {
-        if let Some(shelf) = &self.shelf
-            && let Err(error) = shelf.look()
-        {
-            tracing::debug!(%error, "the folder of symbol tables cannot be read");
-        }
+        self.look();
         self.rank(mapping).is_some()
     }
 
