@@ -75,7 +75,7 @@ pub(crate) fn types() -> Vec<u8> {
     ];
     let mut entries = vec![4, 0, 0, 0, 0, 0, 8];
     entries.extend([&[1][..], b"a.c\0"].concat());
-    let here = |entries: &Vec<u8>| length_at(entries.len() + 4);
+    let here = |entries: &Vec<u8>| as_word(entries.len() + 4);
     let number = here(&entries);
     entries.extend([7, 4]);
     let array = here(&entries);
@@ -98,12 +98,12 @@ pub(crate) fn types() -> Vec<u8> {
     joined(&[&info[..], abbreviations])
 }
 
-fn length_at(len: usize) -> [u8; 4] {
+fn as_word(len: usize) -> [u8; 4] {
     u32::try_from(len).unwrap_or(0).to_le_bytes()
 }
 
 fn length(bytes: &[u8]) -> [u8; 4] {
-    u32::try_from(bytes.len()).unwrap_or(0).to_le_bytes()
+    as_word(bytes.len())
 }
 
 /// A dump of one function.
