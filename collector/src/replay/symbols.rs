@@ -91,7 +91,7 @@ impl FileSymbols {
                     "recorded on another machine, and without a build id to check".to_owned(),
                 );
             }
-            let table = mapped.table(Path::new(""), &identity, FILE_BYTES_MAX);
+            let table = mapped.table(None, &identity, FILE_BYTES_MAX);
             let table = table.map_err(|error| error.to_string())?;
             return Ok(SymbolAnswer {
                 identity,

@@ -117,10 +117,10 @@ impl Mapped {
     }
 
     /// Its symbols: with its separate debug file where there is one, as perf takes them. Without a table of symbols, the starts
-    /// of all functions stand beside what is exported. `folder` is the process in `/proc`.
+    /// of all functions stand beside what is exported. `folder` is the process in `/proc`, where that is known.
     pub(crate) fn table(
         &self,
-        folder: &Path,
+        folder: Option<&Path>,
         identity: &MappingIdentity,
         bytes_max: u64,
     ) -> Result<SymbolTable, ObjectError> {
@@ -141,7 +141,12 @@ impl Mapped {
     }
 
     /// Its debug file: the distribution's; without symbols of its own the one it names, else the small one inside of it.
-    fn debug(&self, folder: &Path, identity: &MappingIdentity, bytes_max: u64) -> Option<Vec<u8>> {
+    fn debug(
+        &self,
+        folder: Option<&Path>,
+        identity: &MappingIdentity,
+        bytes_max: u64,
+    ) -> Option<Vec<u8>> {
         debug_file(identity, bytes_max).or_else(|| {
             let links = LinkSections::of(&self.bytes);
             if links.has_symbols {
@@ -156,7 +161,7 @@ impl Mapped {
 
 /// The debug file that a program names, beside it or in `.debug`, in the process's own root or in ours: the one with the
 /// checksum that is named.
-fn linked(folder: &Path, path: &str, link: &DebugLink, bytes_max: u64) -> Option<Vec<u8>> {
+fn linked(folder: Option<&Path>, path: &str, link: &DebugLink, bytes_max: u64) -> Option<Vec<u8>> {
     if link.name.contains('/') || link.name.is_empty() {
         return None;
     }
@@ -169,7 +174,7 @@ fn linked(folder: &Path, path: &str, link: &DebugLink, bytes_max: u64) -> Option
     ];
     let seen = places
         .iter()
-        .filter_map(|path| in_root(folder, path.to_str()?.as_bytes()));
+        .filter_map(|path| in_root(folder?, path.to_str()?.as_bytes()));
     let all = seen.chain(places.iter().cloned());
     all.filter_map(|path| open_regular(&path)).find_map(|file| {
         let bytes = read_bounded(&file, bytes_max).ok()?;

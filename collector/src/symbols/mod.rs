@@ -64,7 +64,7 @@ impl LiveSymbols {
                 let file = files::find(&self.machine, request, asked, self.file_bytes_max)?;
                 let identity = identity_of(&file.bytes, &asked.path);
                 let folder = self.machine.proc.join(request.pid.to_string());
-                let table = file.table(&folder, &identity, self.file_bytes_max);
+                let table = file.table(Some(&folder), &identity, self.file_bytes_max);
                 Ok(SymbolAnswer {
                     identity,
                     table: table.map_err(|error| error.to_string())?.encode(),
