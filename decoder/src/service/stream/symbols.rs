@@ -90,15 +90,11 @@ impl Served {
 
     /// Looks for tables that others ship, and for better ones than those in use.
     pub(super) async fn look(&mut self) -> Result<(), End> {
-        let tables = Arc::clone(&self.shared.tables);
         if self.wanted.waits_for_others() {
-            let undecided = self.wanted.undecided();
-            self.on_worker(move |_| {
-                if undecided.iter().any(Want::is_shared) {
-                    tables.look();
-                }
-            })
-            .await?;
+            if self.wanted.undecided().iter().any(Want::is_shared) {
+                let tables = Arc::clone(&self.shared.tables);
+                self.on_worker(move |_| tables.look()).await?;
+            }
             self.decide().await?;
         }
         if std::mem::take(&mut self.outdated) {
