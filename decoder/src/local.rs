@@ -163,12 +163,6 @@ impl<S: ObjectSource> LocalSession<S> {
         self
     }
 
-    /// Whether samples mean something only with the ones before: of counters that are read, the differences are shown.
-    pub fn needs_every_sample(&self) -> bool {
-        let mut events = self.events.events().iter();
-        events.any(|event| event.attr.samples(field::READ))
-    }
-
     /// Takes the next record for what it says of tasks and mappings alone: another session has the samples.
     pub fn follow(&mut self, record: &RawRecord<'_>) {
         self.decoder.count_record();
@@ -310,6 +304,12 @@ impl<S: ObjectSource> LocalSession<S> {
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }
+}
+
+/// Whether samples mean something only with the ones before: of counters that are read, the differences are shown.
+pub fn needs_every_sample(events: &EventTable) -> bool {
+    let mut events = events.events().iter();
+    events.any(|event| event.attr.samples(field::READ))
 }
 
 impl<S: ObjectSource> SampleDecoder<S> {

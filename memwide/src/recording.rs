@@ -147,41 +147,12 @@ impl Recording {
         self.file.features()
     }
 
-    /// Gives every record in the order of the file, undecoded.
+    /// Gives every record in perf's order, undecoded, until `each` says stop.
     pub(crate) fn each_record(
-        mut self,
-        mut each: impl FnMut(&RawRecord<'_>),
+        self,
+        mut each: impl FnMut(&RawRecord<'_>) -> ControlFlow<()>,
     ) -> Result<Leftovers, Failure> {
-        let mut left = Leftovers {
-            unfinished: self.file.unfinished(),
-            ..Leftovers::default()
-        };
-        let path = self.path;
-        let feature_cut = self.file.feature_cut();
-        let mut records = self.file.records().map_err(|source| {
-            let path = path.clone();
-            Failure::bad_input(InputError::Unreadable { path, source })
-        })?;
-        loop {
-            match records.next() {
-                Ok(Some(item)) => {
-                    left.records += 1;
-                    each(&item.record);
-                }
-                Ok(None) => break,
-                Err(source) => {
-                    left.damage = Some(InputError::Damaged {
-                        path: path.clone(),
-                        records: left.records,
-                        source,
-                    });
-                    break;
-                }
-            }
-        }
-        left.cut = records.cut().or(feature_cut);
-        left.path = path;
-        Ok(left)
+        self.read(|_, item| each(&item.record))
     }
 
     /// Gives every sample that perf shows, in perf's order, until `each` says stop.

@@ -14,7 +14,9 @@
 use super::{Leftovers, Recording, Shown};
 use crate::failure::Failure;
 use memwide_decoder::edge::{FileSource, Refusal};
-use memwide_decoder::local::{LocalSample, LocalSession, SharedTables, Skipped, Wanted};
+use memwide_decoder::local::{
+    LocalSample, LocalSession, SharedTables, Skipped, Wanted, needs_every_sample,
+};
 use memwide_perf_abi::RawRecord;
 use memwide_perf_abi::file::FileRecord;
 use std::collections::VecDeque;
@@ -89,7 +91,7 @@ impl Recording {
     pub(crate) fn workers(&self, asked: Option<u16>) -> usize {
         let from_debug = [Wanted::LINES, Wanted::INLINES, Wanted::MEMBERS];
         let is_wanted = |what: &Wanted| self.wanted.has(*what);
-        if from_debug.iter().any(is_wanted) || self.session().needs_every_sample() {
+        if from_debug.iter().any(is_wanted) || needs_every_sample(self.events()) {
             return 1;
         }
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);

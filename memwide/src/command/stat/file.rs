@@ -24,7 +24,13 @@ pub(super) fn run(args: &StatArgs, input: &Path) -> Result<(), Failure> {
     let recording = Recording::open(input, &args.symbols)?;
     let events = recording.events().clone();
     let mut rounds = Rounds::default();
-    let left = recording.each_record(|record| rounds.add(record, &events))?;
+    let left = recording.each_record(|record| {
+        rounds.add(record, &events);
+        if record.kind == kind::SAMPLE && !rounds.any {
+            return ControlFlow::Break(()); // perf writes counts or samples, never both
+        }
+        ControlFlow::Continue(())
+    })?;
     if !rounds.any {
         return samples(args, input);
     }
