@@ -45,12 +45,11 @@ impl Paths {
             .chains
             .get(chain.index())
             .is_some_and(|(_, len)| *len > 0);
-        let inlined = (0..frames.len()).map(|at| sample.inlined_at(at).len());
-        let count = frames.len() + inlined.sum::<usize>();
-        if is_kept || self.frames.len() + count > FRAMES_MAX {
+        if is_kept {
             return;
         }
-        let (Ok(start), Ok(len)) = (u32::try_from(self.frames.len()), u32::try_from(count)) else {
+        let inlined = (0..frames.len()).map(|at| sample.inlined_at(at).len());
+        let Some(span) = self.span(frames.len() + inlined.sum::<usize>()) else {
             return;
         };
         for (at, (ip, place)) in frames.iter().enumerate() {
@@ -65,26 +64,28 @@ impl Paths {
             self.chains.resize(chain.index() + 1, (0, 0));
         }
         if let Some(place) = self.chains.get_mut(chain.index()) {
-            *place = (start, len);
+            *place = span;
         }
     }
 
     /// Keeps frames of a chain that others met, innermost first; its number here.
     pub(super) fn append(&mut self, frames: Vec<Frame>) -> u32 {
-        let (start, len) = (self.frames.len(), frames.len());
-        if start + len > FRAMES_MAX {
-            return NO_CHAIN;
-        }
-        let (Ok(chain), Ok(start), Ok(len)) = (
-            u32::try_from(self.chains.len()),
-            u32::try_from(start),
-            u32::try_from(len),
-        ) else {
+        let chain = u32::try_from(self.chains.len()).ok();
+        let Some((chain, span)) = chain.zip(self.span(frames.len())) else {
             return NO_CHAIN;
         };
         self.frames.extend(frames);
-        self.chains.push((start, len));
+        self.chains.push(span);
         chain
+    }
+
+    /// Where the next so many frames will be; `None` if there is no room.
+    fn span(&self, count: usize) -> Option<(u32, u32)> {
+        let start = self.frames.len();
+        if start + count > FRAMES_MAX {
+            return None;
+        }
+        Some((u32::try_from(start).ok()?, u32::try_from(count).ok()?))
     }
 
     /// Counts samples of a row and their sum of the estimator.
