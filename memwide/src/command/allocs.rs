@@ -4,7 +4,7 @@ use super::on_file::{Answer, OnFile};
 use crate::cli::AllocsArgs;
 use crate::failure::Failure;
 use crate::output::{Listing, grouped};
-use crate::recording::Leftovers;
+use crate::recording::Recording;
 use memwide_analysis::allocs::{ALLOCATORS, Allocs, By, Kind, SKIP, wanted};
 use memwide_analysis::site::{Site, Wanted};
 use memwide_analysis::tracepoints::{Tracepoints, is_whole};
@@ -16,45 +16,46 @@ use serde_json::{Value, json};
 const PAGE: u64 = 4096;
 
 /// What a file tells of allocations.
-pub(super) struct Read {
+pub(super) struct Reader {
     pub(super) allocs: Allocs,
     /// Not every event was recorded.
     pub(super) partial: bool,
     /// Events of allocations.
     pub(super) seen: u64,
+    tracepoints: Tracepoints,
+    callers: usize,
+    buffer: String,
 }
 
-/// Reads all of a file.
-pub(super) fn read(file: OnFile, callers: usize) -> Result<(Read, Leftovers), Failure> {
-    let recording = file.recording();
-    let tracing = recording.tracing_data().map(AsRef::as_ref);
-    let tracepoints = Tracepoints::new(recording.events(), tracing);
-    let mut read = Read {
-        allocs: Allocs::default(),
-        partial: false,
-        seen: 0,
-    };
-    let mut buffer = String::new();
-    // What is freed is matched whoever frees it: a filter chooses who allocates.
-    let left = file.each_with(
-        |_, _| {},
-        |sample, counts| {
-            let Some(event) = tracepoints.read(sample) else {
-                return;
-            };
-            let sites = Wanted {
-                skip: &SKIP,
-                over: &ALLOCATORS,
-                callers,
-            };
-            let site = Site::of(sample, sites, &mut buffer);
-            if take(&mut read.allocs, sample, &event, site, counts) {
-                read.seen += 1;
-                read.partial |= !is_whole(sample.event);
-            }
-        },
-    )?;
-    Ok((read, left))
+impl Reader {
+    pub(super) fn new(recording: &Recording, callers: usize) -> Self {
+        let tracing = recording.tracing_data().map(AsRef::as_ref);
+        Self {
+            allocs: Allocs::default(),
+            partial: false,
+            seen: 0,
+            tracepoints: Tracepoints::new(recording.events(), tracing),
+            callers,
+            buffer: String::new(),
+        }
+    }
+
+    /// Takes a sample. What is freed is matched whoever frees it: a filter chooses who allocates.
+    pub(super) fn add(&mut self, sample: &LocalSample<'_>, counts: bool) {
+        let Some(event) = self.tracepoints.read(sample) else {
+            return;
+        };
+        let sites = Wanted {
+            skip: &SKIP,
+            over: &ALLOCATORS,
+            callers: self.callers,
+        };
+        let site = Site::of(sample, sites, &mut self.buffer);
+        if take(&mut self.allocs, sample, &event, site, counts) {
+            self.seen += 1;
+            self.partial |= !is_whole(sample.event);
+        }
+    }
 }
 
 pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
@@ -64,12 +65,14 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
         let ends = |name: &str| name.ends_with(call);
         names.events().iter().any(|event| ends(&event.name))
     };
-    let (read, left) = read(file, args.sites.callers)?;
-    let Read {
+    let mut reader = Reader::new(file.recording(), args.sites.callers);
+    let left = file.each_with(|_, _| {}, |sample, counts| reader.add(sample, counts))?;
+    let Reader {
         allocs,
         partial,
         seen,
-    } = read;
+        ..
+    } = reader;
     let mut listing = Listing::default()
         .column("live_bytes", "growth", "bytes")
         .column("bytes", "allocated", "bytes")

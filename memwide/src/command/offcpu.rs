@@ -4,7 +4,6 @@ use super::on_file::{Answer, OnFile};
 use crate::cli::OffcpuArgs;
 use crate::failure::Failure;
 use crate::output::{Listing, grouped};
-use crate::recording::Leftovers;
 use memwide_analysis::offcpu::{OffCpu, Out, Reason, SKIP, wanted};
 use memwide_analysis::report::Filter;
 use memwide_analysis::site::{Site, UNKNOWN, Wanted};
@@ -18,6 +17,7 @@ use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::cell::RefCell;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 
 /// Most threads whose last place is remembered.
 const THREADS_MAX: usize = 1 << 20;
@@ -33,98 +33,99 @@ struct Seen {
     counts: bool,
 }
 
-/// What is known while the file is read.
+/// What a file tells of time off the CPU.
 #[derive(Debug, Default)]
-struct State {
-    off: OffCpu,
+pub(super) struct State {
+    /// Spells, as far as they are whole.
+    pub(super) off: OffCpu,
     seen: FxHashMap<u32, Seen>,
     /// Names of threads, as records tell them.
     comms: FxHashMap<u32, String>,
     /// Who is asked for.
     filter: Filter,
+    /// A tracepoint says when threads leave, and also where.
+    by_tracepoint: bool,
     /// SWITCH records say when recorded threads come back.
     by_records: bool,
     stack: Vec<Frame>,
     partial: bool,
 }
 
-/// What a file tells of time off the CPU.
-pub(super) struct Read {
+/// Follows the threads of a file from record to record.
+pub(super) struct Reader {
     state: State,
-    by_tracepoint: bool,
+    events: Arc<EventTable>,
+    tracepoints: Tracepoints,
+    callers: usize,
+    buffer: String,
 }
 
-impl Read {
-    /// Spells, as far as they are whole.
-    pub(super) fn off(&self) -> &OffCpu {
-        &self.state.off
+impl Reader {
+    pub(super) fn new(file: &OnFile, callers: usize) -> Self {
+        let recording = file.recording();
+        let events = recording.events().clone();
+        let tracing = recording.tracing_data().map(AsRef::as_ref);
+        let mut all = events.events().iter();
+        Self {
+            state: State {
+                filter: file.filter().clone(),
+                by_tracepoint: all
+                    .clone()
+                    .any(|event| event.name.ends_with("sched_switch")),
+                by_records: all.any(|event| event.attr.flags.context_switch()),
+                ..State::default()
+            },
+            tracepoints: Tracepoints::new(&events, tracing),
+            events,
+            callers,
+            buffer: String::new(),
+        }
     }
-}
 
-/// Reads all of a file.
-pub(super) fn read(file: OnFile, callers: usize) -> Result<(Read, Leftovers), Failure> {
-    let recording = file.recording();
-    let events = recording.events().clone();
-    let tracing = recording.tracing_data().map(AsRef::as_ref);
-    let tracepoints = Tracepoints::new(&events, tracing);
-    let by_tracepoint = events
-        .events()
-        .iter()
-        .any(|event| event.name.ends_with("sched_switch"));
-    let state = RefCell::new(State {
-        filter: file.filter().clone(),
-        by_records: events
-            .events()
-            .iter()
-            .any(|event| event.attr.flags.context_switch()),
-        ..State::default()
-    });
-    let other = |record: &RawRecord<'_>, event: Option<usize>| {
-        let mut state = state.borrow_mut();
+    /// Takes a record, before the sample if it is one.
+    pub(super) fn record(&mut self, record: &RawRecord<'_>, event: Option<usize>) {
         match record.kind {
             kind::SWITCH | kind::SWITCH_CPU_WIDE => {
-                state.switch(&events, record, event, by_tracepoint);
+                self.state.switch(&self.events, record, event);
             }
-            kind::COMM | kind::FORK => state.name(record),
+            kind::COMM | kind::FORK => self.state.name(record),
             _ => {}
         }
-    };
-    let mut buffer = String::new();
-    let left = file.each_with(other, |sample, counts| {
-        let mut state = state.borrow_mut();
+    }
+
+    /// Takes a sample.
+    pub(super) fn add(&mut self, sample: &LocalSample<'_>, counts: bool) {
+        let by_tracepoint = self.state.by_tracepoint;
+        let sites = Wanted {
+            skip: if by_tracepoint { &SKIP } else { &[] },
+            over: &[],
+            callers: self.callers,
+        };
+        let site = Site::of(sample, sites, &mut self.buffer);
         if by_tracepoint {
-            let sites = Wanted {
-                skip: &SKIP,
-                over: &[],
-                callers,
-            };
-            let site = Site::of(sample, sites, &mut buffer);
-            state.tracepoint(&tracepoints, sample, site, counts);
+            self.state
+                .tracepoint(&self.tracepoints, sample, site, counts);
         } else {
-            let sites = Wanted {
-                skip: &[],
-                over: &[],
-                callers,
-            };
-            state.note(sample, Site::of(sample, sites, &mut buffer), counts);
+            self.state.note(sample, site, counts);
         }
-    })?;
-    let mut state = state.into_inner();
-    state.off.finish();
-    let read = Read {
-        state,
-        by_tracepoint,
-    };
-    Ok((read, left))
+    }
+
+    /// After the last record.
+    pub(super) fn finish(mut self) -> State {
+        self.state.off.finish();
+        self.state
+    }
 }
 
 pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
-    let (read, left) = read(file, args.sites.callers)?;
-    let Read {
-        state,
-        by_tracepoint,
-    } = read;
+    // Records and samples come one after the other.
+    let reader = RefCell::new(Reader::new(&file, args.sites.callers));
+    let left = file.each_with(
+        |record, event| reader.borrow_mut().record(record, event),
+        |sample, counts| reader.borrow_mut().add(sample, counts),
+    )?;
+    let state = reader.into_inner().finish();
     if args.folded {
         let mut out = io::BufWriter::new(io::stdout().lock());
         let lines = state.off.stacks().folded();
@@ -138,7 +139,7 @@ pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
         left.say();
         return left.into_result();
     }
-    let estimator = if by_tracepoint {
+    let estimator = if state.by_tracepoint {
         "time between sched_switch out and in of each thread"
     } else {
         "time between SWITCH records out and in of each thread; places are those of the thread's last sample"
@@ -314,14 +315,7 @@ impl State {
         }
     }
 
-    /// `again`: a tracepoint says when threads leave, and also where.
-    fn switch(
-        &mut self,
-        events: &EventTable,
-        record: &RawRecord<'_>,
-        event: Option<usize>,
-        again: bool,
-    ) {
+    fn switch(&mut self, events: &EventTable, record: &RawRecord<'_>, event: Option<usize>) {
         let layout = event.and_then(|at| events.get(at)?.layout.as_ref().ok());
         let id = layout.and_then(|layout| layout.trailer().parse(record).ok());
         let Some((tid, time_ns)) = id.and_then(|id| id.tid.zip(id.time)) else {
@@ -335,7 +329,7 @@ impl State {
         if tid == 0 {
             return;
         }
-        match (switch.out, again) {
+        match (switch.out, self.by_tracepoint) {
             (true, true) => return,
             (true, false) => {}
             (false, true) => return self.off.back_if_out(tid, time_ns),

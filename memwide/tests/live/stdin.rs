@@ -47,7 +47,6 @@ fn a_file_on_standard_input_gives_what_the_file_gives() {
         &["script", "--format", "ndjson"],
         &["faults", "--format", "csv"],
         &["stat", "--format", "csv"],
-        // Reads its input three times.
         &["diagnose", "--format", "csv"],
     ] {
         let plain = memwide(&[args, &["-i", file]].concat());

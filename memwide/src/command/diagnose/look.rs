@@ -1,4 +1,4 @@
-//! Passes over the recording: precise accesses, lines and faults; allocations; time off the CPU.
+//! One pass over the recording: precise accesses, lines, faults, allocations, time off the CPU.
 
 use super::{Step, Taken};
 use crate::cli::SampleArgs;
@@ -8,11 +8,12 @@ use crate::failure::Failure;
 use crate::recording::Leftovers;
 use memwide_analysis::diagnosis::{Looked, Memory};
 use memwide_analysis::faults::{Fault, Faults};
+use memwide_analysis::offcpu::OffCpu;
 use memwide_analysis::sharing::{Access, LineSize, Lines};
 use memwide_analysis::{diagnosis, faults, sharing};
-use memwide_decoder::local::Wanted;
-use memwide_perf_abi::attr_kind;
 use memwide_perf_abi::file::EventTable;
+use memwide_perf_abi::{RawRecord, attr_kind};
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ pub(super) struct Seen {
     memory: Memory,
     lines: Lines,
     faults: Faults,
-    allocs: allocs::Read,
-    off: offcpu::Read,
+    allocs: allocs::Reader,
+    off: OffCpu,
     /// From the first to the last sample.
     pub(super) seconds: Option<f64>,
     events: Arc<EventTable>,
@@ -35,16 +36,25 @@ pub(super) struct Seen {
 }
 
 pub(super) fn look(path: &Path, samples: &SampleArgs) -> Result<Seen, Failure> {
-    let wanted = diagnosis::wanted() | sharing::wanted() | faults::wanted() | Wanted::CODE;
-    let file = OnFile::open(path, samples, wanted)?;
+    let accesses = diagnosis::wanted() | sharing::wanted() | faults::wanted();
+    let calls = memwide_analysis::allocs::wanted() | memwide_analysis::offcpu::wanted();
+    let file = OnFile::open(path, samples, accesses | calls)?;
     let events = file.recording().events().clone();
-    let mut counts = vec![0_u64; events.events().len()];
+    let mut taken = vec![0_u64; events.events().len()];
     let (mut memory, mut lines) = (Memory::default(), Lines::new(LineSize::Single));
     let (mut found, mut buffer) = (Faults::default(), String::new());
     let (mut first, mut last) = (u64::MAX, 0);
-    let left = file.each(|sample| {
-        if let Some(count) = counts.get_mut(sample.event_index) {
-            *count += 1;
+    let mut allocs = allocs::Reader::new(file.recording(), CALLERS);
+    let off = RefCell::new(offcpu::Reader::new(&file, CALLERS));
+    let note = |record: &RawRecord<'_>, event| off.borrow_mut().record(record, event);
+    let left = file.each_with(note, |sample, counts| {
+        allocs.add(sample, counts);
+        off.borrow_mut().add(sample, counts);
+        if !counts {
+            return;
+        }
+        if let Some(n) = taken.get_mut(sample.event_index) {
+            *n += 1;
         }
         if let Some(time) = sample.time_ns() {
             first = first.min(time);
@@ -60,19 +70,15 @@ pub(super) fn look(path: &Path, samples: &SampleArgs) -> Result<Seen, Failure> {
             found.add(&fault);
         }
     })?;
-    let file = OnFile::open(path, samples, memwide_analysis::allocs::wanted())?;
-    let (allocs, _) = allocs::read(file, CALLERS)?;
-    let file = OnFile::open(path, samples, memwide_analysis::offcpu::wanted())?;
-    let (off, _) = offcpu::read(file, CALLERS)?;
     Ok(Seen {
         memory,
         lines,
         faults: found,
         allocs,
-        off,
+        off: off.into_inner().finish().off,
         seconds: (first < last).then(|| (last - first) as f64 / 1e9),
         events,
-        samples: counts,
+        samples: taken,
         left,
     })
 }
@@ -86,7 +92,7 @@ impl Seen {
             lines: (self.lines.count() > 0).then_some(&self.lines),
             faults: (!self.faults.totals().is_empty()).then_some(&self.faults),
             allocs: (self.allocs.seen > 0 && !self.allocs.partial).then_some(&self.allocs.allocs),
-            off: (self.off.off().total().n > 0).then_some(self.off.off()),
+            off: (self.off.total().n > 0).then_some(&self.off),
             counts: &taken.counts,
             pressure: taken.pressure,
         }
