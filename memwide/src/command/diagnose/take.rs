@@ -5,10 +5,9 @@ use super::{Step, Taken};
 use crate::cli::DiagnoseArgs;
 use crate::command::child::{Ended, Running};
 use crate::command::gate::Gate;
-use crate::command::stat::MEMORY_GROUP;
+use crate::command::stat::{MEMORY_GROUP, count};
 use crate::failure::Failure;
 use anyhow::Context as _;
-use memwide_analysis::counting::Count;
 use memwide_collector::{
     CountOptions, CounterAbsent, Counters, RecordOptions, RecordSummary, RecordTarget, Recorder,
 };
@@ -186,15 +185,8 @@ fn record(
 fn counts(counters: &Counters) -> Vec<(String, f64)> {
     let read = counters.read();
     let both = counters.infos().zip(read);
-    let scaled = both.filter_map(|(info, reading)| {
-        let reading = reading?;
-        let count = Count {
-            value: reading.value,
-            enabled_ns: reading.enabled_ns,
-            running_ns: reading.running_ns,
-        };
-        Some((info.name.clone(), count.scaled()?))
-    });
+    let scaled =
+        both.filter_map(|(info, reading)| Some((info.name.clone(), count(reading?).scaled()?)));
     scaled.collect()
 }
 

@@ -1,12 +1,11 @@
 //! Counts this machine, a process or a command.
 
-use super::{Measured, Measurement, Printer};
-use crate::cli::{Format, StatArgs};
+use super::{Measured, Measurement, Printer, count};
+use crate::cli::StatArgs;
 use crate::command::child::{Ended, Running};
 use crate::command::gate::Gate;
 use crate::failure::Failure;
 use anyhow::Context as _;
-use memwide_analysis::counting::Count;
 use memwide_collector::{CountOptions, CounterReading, Counters, RecordTarget};
 use memwide_service::CancellationToken;
 use memwide_service::run::stop_on_signal;
@@ -56,15 +55,9 @@ pub(super) fn run(args: &StatArgs) -> Result<(), Failure> {
             break;
         }
     }
-    let mut notes = Vec::new();
-    notes.extend(ended.told());
     if let (Some(all), None) = (&all, args.interval) {
-        let notes = if args.format == Format::Csv {
-            Vec::new()
-        } else {
-            notes
-        };
-        stat.printer.whole(all, notes)?;
+        stat.printer
+            .whole(all, ended.told().into_iter().collect())?;
     }
     match ended.code() {
         Some(code) if !stat.stop.is_cancelled() => {
@@ -110,15 +103,13 @@ impl Stat<'_> {
         })?;
         let begin = Instant::now();
         counters.start().context("cannot start the counters")?;
-        let mut command = match gate {
-            Some(gate) => Some(Running::start(gate, &self.stop)?),
-            None => None,
-        };
+        let command = gate.map(|gate| Running::start(gate, &self.stop));
+        let mut command = command.transpose()?;
         let watch = Watch {
             process: args.pid.filter(|_| command.is_none()),
             until: args.timeout.map(|ms| begin + Duration::from_millis(ms)),
         };
-        let mut last = (begin, nothing(&counters));
+        let mut last = (begin, Vec::new());
         if let Some(ms) = args.interval {
             let every = Duration::from_millis(ms);
             let mut next = begin + every;
@@ -141,7 +132,7 @@ impl Stat<'_> {
             self.interval(&counters, begin, &last)?;
         }
         let ended = command.map_or(Ended::Well, Running::end);
-        Ok((measurement(&counters, &read, None, seconds), ended))
+        Ok((measurement(&counters, &read, &[], seconds), ended))
     }
 
     /// Waits for the next interval's end (`false`) or for the end of it all.
@@ -177,7 +168,7 @@ impl Stat<'_> {
     ) -> Result<(Instant, Vec<Option<CounterReading>>), Failure> {
         let (now, read) = (Instant::now(), counters.read());
         let seconds = now.duration_since(last.0).as_secs_f64();
-        let mut one = measurement(counters, &read, Some(&last.1), seconds);
+        let mut one = measurement(counters, &read, &last.1, seconds);
         one.until_s = Some(now.duration_since(begin).as_secs_f64());
         self.printer.interval(&one)?;
         Ok((now, read))
@@ -197,23 +188,15 @@ impl Watch {
     }
 }
 
-fn nothing(counters: &Counters) -> Vec<Option<CounterReading>> {
-    vec![None; counters.infos().len()]
-}
-
+/// What came since it was read before; that is empty at the start.
 fn measurement(
     counters: &Counters,
     read: &[Option<CounterReading>],
-    before: Option<&[Option<CounterReading>]>,
+    before: &[Option<CounterReading>],
     seconds: f64,
 ) -> Measurement {
-    let count = |reading: CounterReading| Count {
-        value: reading.value,
-        enabled_ns: reading.enabled_ns,
-        running_ns: reading.running_ns,
-    };
     let events = counters.infos().enumerate().map(|(at, info)| {
-        let earlier = before.and_then(|before| *before.get(at)?).map(count);
+        let earlier = before.get(at).copied().flatten().map(count);
         let now = read.get(at).copied().flatten().map(count);
         Measured {
             name: info.name.clone(),

@@ -9,6 +9,7 @@ use crate::cli::{Format, StatArgs};
 use crate::failure::Failure;
 use anyhow::Context as _;
 use memwide_analysis::counting::Count;
+use memwide_collector::CounterReading;
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -52,6 +53,15 @@ impl Measured {
     }
 }
 
+/// What the collector read, for arithmetic.
+pub(super) fn count(reading: CounterReading) -> Count {
+    Count {
+        value: reading.value,
+        enabled_ns: reading.enabled_ns,
+        running_ns: reading.running_ns,
+    }
+}
+
 /// Where the answer goes.
 fn sink(args: &StatArgs) -> Result<Box<dyn Write>, Failure> {
     let out: Box<dyn Write> = match &args.output {
@@ -89,15 +99,15 @@ impl<'a> Printer<'a> {
             separated::write(out, measurement, separator)?;
             return out.flush();
         }
-        let listing = rows::listing(measurement, true);
         match self.args.format {
             Format::Json => {
+                let listing = rows::listing(measurement, true);
                 for row in listing.json().as_array().into_iter().flatten() {
                     writeln!(out, "{row}")?;
                 }
             }
             Format::Csv => {
-                let table = listing.csv();
+                let table = rows::listing(measurement, true).csv();
                 if is_first {
                     table.write_csv_header(out)?;
                 }

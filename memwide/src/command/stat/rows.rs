@@ -2,7 +2,7 @@
 
 use super::{Measured, Measurement};
 use crate::output::{Document, Listing, Section, grouped, width};
-use memwide_analysis::counting::{Estimate, RELATIONS, rate, ratio, spread};
+use memwide_analysis::counting::{Estimate, RELATIONS, Spread, rate, ratio, spread};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,8 +15,7 @@ const NS_IN_S: f64 = 1e9;
 impl Measured {
     /// Mean over the runs of the scaled counts; times in milliseconds. `None`: never counted.
     pub(super) fn value(&self) -> Option<f64> {
-        let runs: Option<Vec<f64>> = self.runs.iter().map(|run| run.scaled()).collect();
-        let mean = spread(&runs?)?.mean.value;
+        let mean = self.spread()?.mean.value;
         Some(if self.is_time { mean / NS_IN_MS } else { mean })
     }
 
@@ -26,14 +25,24 @@ impl Measured {
 
     /// Standard error of the mean, as a share of it.
     pub(super) fn relative_error(&self) -> Option<f64> {
-        let runs: Option<Vec<f64>> = self.runs.iter().map(|run| run.scaled()).collect();
-        spread(&runs?)?.relative_error
+        self.spread()?.relative_error
     }
 
     fn mean_interval(&self) -> Option<[f64; 2]> {
-        let runs: Option<Vec<f64>> = self.runs.iter().map(|run| run.scaled()).collect();
         let by = if self.is_time { NS_IN_MS } else { 1.0 };
-        Some(spread(&runs?)?.mean.ci95?.map(|bound| bound / by))
+        Some(self.spread()?.mean.ci95?.map(|bound| bound / by))
+    }
+
+    /// Of the scaled counts; `None`: never counted.
+    fn spread(&self) -> Option<Spread> {
+        let runs: Option<Vec<f64>> = self.runs.iter().map(|run| run.scaled()).collect();
+        spread(&runs?)
+    }
+
+    /// It was not on a counter all the time.
+    fn took_turns(&self) -> bool {
+        let share = self.total().running_share();
+        share.is_some_and(|share| share < 1.0)
     }
 
     /// Events a second of elapsed time.
@@ -124,13 +133,6 @@ impl Measurement {
 pub(super) fn listing(measurement: &Measurement, named: bool) -> Listing {
     let seconds = measurement.elapsed_s();
     let repeated = measurement.seconds.len() > 1;
-    let turns = |event: &&Measured| {
-        event
-            .total()
-            .running_share()
-            .is_some_and(|share| share < 1.0)
-    };
-    let any_turns = measurement.events.iter().any(|event| turns(&event));
     let mut listing = Listing::default();
     if measurement.until_s.is_some() {
         listing = listing.column("until_s", "until", "s");
@@ -156,7 +158,7 @@ pub(super) fn listing(measurement: &Measurement, named: bool) -> Listing {
         .wide("rate_high", "high", "events/s")
         .column("relation", "relation", "")
         .programs("related", "");
-    listing = if any_turns {
+    listing = if measurement.events.iter().any(Measured::took_turns) {
         listing.column("running_share", "running", "ratio")
     } else {
         listing.programs("running_share", "ratio")
@@ -185,10 +187,11 @@ fn row(measurement: &Measurement, event: &Measured, seconds: f64) -> Vec<Value> 
     if let Some(until) = measurement.until_s {
         row.push(until.into());
     }
+    let related = measurement.related(event);
     let relation = match (&event.absent, value) {
         (Some((reason, _)), _) => Some(format!("not counted: {reason}")),
         (None, None) => Some("not counted: it never ran".to_owned()),
-        _ => measurement.related(event).map(|related| related.text()),
+        _ => related.as_ref().map(Related::text),
     };
     let rate = event.rate(seconds);
     let interval = rate.and_then(|rate| rate.ci95);
@@ -204,10 +207,7 @@ fn row(measurement: &Measurement, event: &Measured, seconds: f64) -> Vec<Value> 
         interval.map(|[low, _]| low).into(),
         interval.map(|[_, high]| high).into(),
         relation.into(),
-        measurement
-            .related(event)
-            .map(|related| related.json())
-            .into(),
+        related.map(|related| related.json()).into(),
         total.running_share().filter(|_| is_counted).into(),
         is_counted.then_some(total.value).into(),
         is_counted.then_some(total.enabled_ns).into(),
@@ -244,7 +244,12 @@ fn number(value: Option<f64>) -> Value {
 
 /// Everything, with what is not there named below.
 pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>) -> Document {
-    let listing = listing(measurement, named);
+    let all = listing(measurement, true);
+    let table = if named {
+        all.table(width())
+    } else {
+        listing(measurement, false).table(width())
+    };
     let seconds = measurement.elapsed_s();
     let elapsed = spread(&measurement.seconds);
     let mut notes = Vec::new();
@@ -261,11 +266,8 @@ pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>
         }
         notes.push(line);
     }
-    let turns = measurement.events.iter().filter(|event| {
-        let share = event.total().running_share();
-        event.absent.is_none() && share.is_some_and(|share| share < 1.0)
-    });
-    let turns = turns.count();
+    let turns = measurement.events.iter();
+    let turns = turns.filter(|event| event.took_turns()).count();
     if turns > 0 {
         notes.push(format!(
             "{turns} events took turns on the counters: their counts are scaled from the share of time in `running`"
@@ -275,7 +277,6 @@ pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>
         notes.extend(absent(measurement));
     }
     notes.extend(more);
-    let mut all = self::listing(measurement, true).json();
     let missing: Vec<&str> = measurement
         .events
         .iter()
@@ -284,11 +285,11 @@ pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>
         .collect();
     Document {
         sections: vec![Section {
-            table: listing.table(width()),
+            table,
             ..Section::default()
         }],
         json: json!({
-            "rows": all.take(),
+            "rows": all.json(),
             "elapsed_s": elapsed.map(|elapsed| elapsed.mean.value),
             "elapsed_ci95": elapsed.and_then(|elapsed| elapsed.mean.ci95),
             "seconds": seconds,
@@ -297,7 +298,7 @@ pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>
             "rate_basis": "elapsed time; intervals of independent events (Poisson)",
             "notes": notes,
         }),
-        csv: self::listing(measurement, true).csv(),
+        csv: all.csv(),
         notes,
     }
 }
