@@ -3,11 +3,21 @@
 use super::gate::{Gate, GatePlace, REMEDY};
 use crate::failure::Failure;
 use anyhow::Context as _;
+use memwide_collector::RecordTarget;
 use memwide_service::{CancellationToken, exit};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
+
+/// Whose events: those of the process named, of the command, unless it only says for how long, or of all.
+pub(super) fn target(pid: Option<u32>, gate: Option<&Gate>, all: bool) -> RecordTarget {
+    match (pid, gate) {
+        (Some(pid), _) => RecordTarget::Process(pid),
+        (None, Some(gate)) if !all => RecordTarget::Exec(gate.pid()),
+        _ => RecordTarget::All,
+    }
+}
 
 /// How long a command that was told to end may take.
 const END_GRACE: Duration = Duration::from_secs(5);

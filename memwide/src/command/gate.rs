@@ -91,9 +91,11 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Starts the process that will be the command; `stdout`: where it prints.
-    pub(super) fn start(command: &[OsString], stdout: Stdio) -> anyhow::Result<Self> {
-        let name = command.first().map(OsString::as_os_str).unwrap_or_default();
+    /// Starts the process that will be the command, if there is one; `stdout`: where it prints.
+    pub(super) fn start(command: &[OsString], stdout: Stdio) -> anyhow::Result<Option<Self>> {
+        let Some(name) = command.first() else {
+            return Ok(None);
+        };
         check(name)?;
         let folder =
             Folder::new().context("cannot make a folder for temporary files; set TMPDIR")?;
@@ -112,12 +114,12 @@ impl Gate {
             .stdout(stdout)
             .spawn()
             .context("cannot start a process for the command")?;
-        Ok(Self {
+        Ok(Some(Self {
             pid: child.id(),
             process: Process(child),
             place: GatePlace { folder, fifo },
             command: name.to_string_lossy().into_owned(),
-        })
+        }))
     }
 
     /// The process, now and as the command.

@@ -23,6 +23,7 @@ pub(crate) mod report;
 pub(crate) mod role;
 pub(crate) mod rss;
 pub(crate) mod script;
+mod signals;
 pub(crate) mod sql;
 pub(crate) mod stat;
 pub(crate) mod symbols;

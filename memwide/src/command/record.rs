@@ -1,14 +1,13 @@
 //! `memwide record`: a perf.data file of this machine, a process or a command.
 
-use super::child::{Ended, Running};
+use super::child::{Ended, Running, target};
 use super::gate::{self, Gate};
+use super::signals::Signals;
 use crate::cli::{ExecGateArgs, RecordArgs};
 use crate::failure::Failure;
 use crate::output::grouped;
-use anyhow::Context as _;
-use memwide_collector::{RecordOptions, RecordSummary, RecordTarget, Recorder};
+use memwide_collector::{RecordOptions, RecordSummary, Recorder};
 use memwide_service::CancellationToken;
-use memwide_service::run::stop_on_signal;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -17,34 +16,17 @@ const NO_SAMPLES: &str = "no event happened: record for longer, other events (-e
                           period (-c 1) or all processes (-a)";
 
 pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
-    // Before anything is made that a signal would leave behind.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    let stop = runtime
-        .block_on(async { stop_on_signal() })
-        .context("cannot watch for signals")?;
-    let gate = match args.command.as_slice() {
-        [] => None,
-        command => Some(Gate::start(command, Stdio::inherit())?),
-    };
-    let target = match (&gate, args.pid) {
-        (_, Some(pid)) => RecordTarget::Process(pid),
-        (Some(gate), None) if !args.all => RecordTarget::Exec(gate.pid()),
-        _ => RecordTarget::All,
-    };
+    let signals = Signals::watch()?;
+    let gate = Gate::start(&args.command, Stdio::inherit())?;
     let mut recorder = Recorder::start(&RecordOptions {
         events: args.events.clone(),
         optional: Vec::new(),
         switches: false,
         period: args.count,
         callchain: args.call_graph,
-        target,
+        target: target(args.pid, gate.as_ref(), args.all),
         output: args.output.clone(),
-        command_line: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command_line: command_line(),
     })?;
     for note in recorder.notes() {
         say(note);
@@ -52,10 +34,10 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
     let (summary, ended) = match gate {
         None => {
             say("recording; ctrl-c ends it");
-            recorder.run(&stop)?;
+            recorder.run(&signals.stop)?;
             (recorder.finish()?, Ended::Well)
         }
-        Some(gate) => with_command(gate, recorder, &stop)?,
+        Some(gate) => with_command(gate, recorder, &signals.stop)?,
     };
     if let Some(why) = ended.told() {
         say(&why);
@@ -69,13 +51,15 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
         say(NO_SAMPLES);
     }
     // A command that ends while it is recorded says how this program ends, as under perf.
-    match ended.code() {
-        Some(code) if !stop.is_cancelled() => {
-            drop(runtime);
-            std::process::exit(code)
-        }
-        _ => Ok(()),
-    }
+    signals.end_with(ended.code())
+}
+
+/// How this program was called, for the file's header.
+pub(super) fn command_line() -> Vec<String> {
+    let words = std::env::args_os();
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Becomes the command once the gate opens.

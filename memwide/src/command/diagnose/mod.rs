@@ -5,9 +5,9 @@ mod present;
 mod pressure;
 mod take;
 
+use super::signals::Signals;
 use crate::cli::DiagnoseArgs;
 use crate::failure::Failure;
-use memwide_service::run::stop_on_signal;
 use std::path::PathBuf;
 
 /// A way to see something, from the best to the plainest.
@@ -73,20 +73,10 @@ pub(crate) fn run(args: &DiagnoseArgs) -> Result<(), Failure> {
             "nothing to diagnose: name a command, a process (-p PID), the whole machine (-a), or a file (-i FILE)"
         )));
     }
-    // Before anything is made that a signal would leave behind.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    let stop = runtime.block_on(async { stop_on_signal() })?;
-    let taken = take::take(args, &stop)?;
-    match judge(args, taken)? {
-        Some(code) if !stop.is_cancelled() => {
-            drop(runtime);
-            std::process::exit(code)
-        }
-        _ => Ok(()),
-    }
+    let signals = Signals::watch()?;
+    let taken = take::take(args, &signals.stop)?;
+    let code = judge(args, taken)?;
+    signals.end_with(code)
 }
 
 /// Looks at what was taken, prints, and gives the command's exit code.

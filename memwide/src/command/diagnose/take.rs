@@ -3,8 +3,9 @@
 use super::pressure::Pressure;
 use super::{Step, Taken};
 use crate::cli::DiagnoseArgs;
-use crate::command::child::{Ended, Running};
+use crate::command::child::{Ended, Running, target};
 use crate::command::gate::Gate;
+use crate::command::record::command_line;
 use crate::command::stat::{MEMORY_GROUP, count};
 use crate::failure::Failure;
 use anyhow::Context as _;
@@ -41,16 +42,9 @@ const TRACEPOINTS: &[&str] = &[
 ];
 
 pub(super) fn take(args: &DiagnoseArgs, stop: &CancellationToken) -> Result<Taken, Failure> {
-    let gate = match args.command.as_slice() {
-        [] => None,
-        // Standard output is the answer's.
-        command => Some(Gate::start(command, Stdio::from(std::io::stderr()))?),
-    };
-    let target = match (&gate, args.pid) {
-        (_, Some(pid)) => RecordTarget::Process(pid),
-        (Some(gate), None) if !args.all => RecordTarget::Exec(gate.pid()),
-        _ => RecordTarget::All,
-    };
+    // Standard output is the answer's.
+    let gate = Gate::start(&args.command, Stdio::from(std::io::stderr()))?;
+    let target = target(args.pid, gate.as_ref(), args.all);
     let (file, is_temporary) = match &args.keep {
         Some(file) => (file.clone(), false),
         None => (temporary(), true),
@@ -136,9 +130,7 @@ fn recorder(
         callchain: true,
         target,
         output,
-        command_line: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command_line: command_line(),
     })?)
 }
 

@@ -2,13 +2,13 @@
 
 use super::{Measured, Measurement, Printer, count};
 use crate::cli::StatArgs;
-use crate::command::child::{Ended, Running};
+use crate::command::child::{Ended, Running, target};
 use crate::command::gate::Gate;
+use crate::command::signals::Signals;
 use crate::failure::Failure;
 use anyhow::Context as _;
-use memwide_collector::{CountOptions, CounterReading, Counters, RecordTarget};
+use memwide_collector::{CountOptions, CounterReading, Counters};
 use memwide_service::CancellationToken;
-use memwide_service::run::stop_on_signal;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -29,18 +29,11 @@ pub(super) fn run(args: &StatArgs) -> Result<(), Failure> {
         )));
     }
     let cpus = args.cpus.as_deref().map(cpu_list).transpose()?;
-    // Before anything is made that a signal would leave behind.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    let stop = runtime
-        .block_on(async { stop_on_signal() })
-        .context("cannot watch for signals")?;
+    let signals = Signals::watch()?;
     let mut stat = Stat {
         args,
         cpus: cpus.unwrap_or_default(),
-        stop,
+        stop: signals.stop.clone(),
         printer: Printer::new(args)?,
     };
     let (mut all, mut ended) = (None::<Measurement>, Ended::Well);
@@ -59,14 +52,8 @@ pub(super) fn run(args: &StatArgs) -> Result<(), Failure> {
         stat.printer
             .whole(all, ended.told().into_iter().collect())?;
     }
-    match ended.code() {
-        Some(code) if !stat.stop.is_cancelled() => {
-            drop(stat);
-            drop(runtime);
-            std::process::exit(code)
-        }
-        _ => Ok(()),
-    }
+    drop(stat);
+    signals.end_with(ended.code())
 }
 
 struct Stat<'a> {
@@ -80,17 +67,9 @@ impl Stat<'_> {
     /// Counts once, from start to end.
     fn once(&mut self) -> Result<(Measurement, Ended), Failure> {
         let args = self.args;
-        let gate = match args.command.as_slice() {
-            [] => None,
-            command => Some(Gate::start(command, Stdio::inherit())?),
-        };
-        let target = match (&gate, args.pid) {
-            (_, Some(pid)) => RecordTarget::Process(pid),
-            (Some(gate), None) if !args.all && args.cpus.is_none() => {
-                RecordTarget::Exec(gate.pid())
-            }
-            _ => RecordTarget::All,
-        };
+        let gate = Gate::start(&args.command, Stdio::inherit())?;
+        let all = args.all || args.cpus.is_some();
+        let target = target(args.pid, gate.as_ref(), all);
         let events = if args.events.is_empty() {
             vec![MEMORY_GROUP.to_owned()]
         } else {
