@@ -15,6 +15,9 @@ pub enum AttrError {
     },
 }
 
+/// [`Attr::config`] of the last software event that is a clock: 0 is cpu-clock, 1 task-clock.
+const LAST_CLOCK: u64 = 1;
+
 /// Values of [`Attr::kind`].
 pub mod attr_kind {
     /// Generic hardware event.
@@ -176,6 +179,11 @@ impl Attr {
         out.extend_from_slice(&self.unknown);
         out.resize(size, 0);
         out
+    }
+
+    /// Whether it counts nanoseconds, with a timer of its own: cpu-clock and task-clock.
+    pub fn is_clock(&self) -> bool {
+        self.kind == attr_kind::SOFTWARE && self.config <= LAST_CLOCK
     }
 
     /// The period, if the event has a fixed one.

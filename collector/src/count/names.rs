@@ -5,14 +5,13 @@ use memwide_perf_abi::Attr;
 
 use crate::config::EventConfig;
 use crate::events::machine::Machine;
-use crate::events::{Absent, exclude, is_time, resolve};
+use crate::events::{Absent, exclude, resolve};
 
 /// What counts an event.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) attr: Attr,
     pub(super) tier: Tier,
-    pub(super) is_time: bool,
 }
 
 /// The names of a list: commas between slashes belong to a name.
@@ -41,7 +40,6 @@ pub(super) fn find(name: &str, machine: &Machine) -> Result<Named, Absent> {
         exclude(&mut spec.attr, modifiers);
     }
     Ok(Named {
-        is_time: is_time(&spec.attr),
         attr: spec.attr,
         tier: if spec.tier == Tier::Precise {
             Tier::Event

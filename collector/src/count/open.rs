@@ -37,7 +37,7 @@ impl OpenCounter {
         match names::find(name, machine) {
             Ok(found) => {
                 info.tier = found.tier;
-                info.is_time = found.is_time;
+                info.is_time = found.attr.is_clock();
                 match open_all(&found, target, places) {
                     Ok((opened, user_only)) => {
                         descriptors = opened;

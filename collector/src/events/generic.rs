@@ -3,6 +3,7 @@
 use memwide_model::{LatencyKind, Tier};
 use memwide_perf_abi::{Attr, attr_kind};
 
+use super::kinds;
 use super::spec::{Absent, BASE, EventSpec, base_attr};
 
 /// Events between two samples of a hardware counter: some hundreds a second on a busy core. Prime.
@@ -28,9 +29,6 @@ const SOFTWARE: &[(&str, u64)] = &[
     ("bpf-output", 10),
     ("cgroup-switches", 11),
 ];
-
-/// Software events up to this one count nanoseconds.
-const LAST_CLOCK: u64 = 1;
 
 /// `perf_hw_id`.
 const HARDWARE: &[(&str, u64)] = &[
@@ -96,7 +94,7 @@ pub(crate) fn generic(name: &str) -> Option<Result<EventSpec, Absent>> {
     let mut attr = base_attr(kind, config, BASE);
     exclude(&mut attr, modifiers);
     attr.sample_period = match (kind, config) {
-        (attr_kind::SOFTWARE, 0 | 1) => super::kinds::clock_period(99),
+        _ if attr.is_clock() => kinds::clock_period(kinds::CLOCK_FREQ),
         (attr_kind::SOFTWARE, _) => 1,
         (attr_kind::HARDWARE, 0 | 1 | 9) => CYCLES_PERIOD,
         _ => HARDWARE_PERIOD,
@@ -118,11 +116,6 @@ pub(crate) fn generic(name: &str) -> Option<Result<EventSpec, Absent>> {
         countable: false,
         leader: None,
     }))
-}
-
-/// Whether an attr counts nanoseconds.
-pub(crate) fn is_time(attr: &Attr) -> bool {
-    attr.kind == attr_kind::SOFTWARE && attr.config <= LAST_CLOCK
 }
 
 fn find(name: &str) -> Option<(u32, u64)> {

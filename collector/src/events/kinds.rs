@@ -16,7 +16,7 @@ const MAJOR_FAULTS: u64 = 6;
 /// Period of minor faults; see the default events in the configuration.
 const MINOR_PERIOD: u64 = 19;
 /// Samples a second of the clock, unless told otherwise: not a divisor of what timers beat at.
-const CLOCK_FREQ: u64 = 99;
+pub(super) const CLOCK_FREQ: u64 = 99;
 
 /// Fields of a data address. `minor-faults` and `major-faults` fire after the fault is handled, so both are real
 /// (those of `page-faults` are 0).

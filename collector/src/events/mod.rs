@@ -11,7 +11,7 @@ mod rings;
 mod spec;
 
 pub(crate) use capability::explain;
-pub(crate) use generic::{exclude, is_time};
+pub(crate) use generic::exclude;
 pub(crate) use ladder::open_with_less;
 pub use open::OpenError;
 pub(crate) use open::{EventSet, OpenEvent, probe, raise_file_limit};

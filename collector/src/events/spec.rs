@@ -49,9 +49,6 @@ impl Absent {
 pub(crate) const BASE: u64 =
     sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
 
-/// `perf_event_attr.config` of the last software event with a timer of its own: 0 is cpu-clock, 1 task-clock.
-const LAST_CLOCK: u64 = 1;
-
 /// What all attrs share: off when opened, a sample id on every record, perf's own clock.
 pub(crate) fn base_attr(kind: u32, config: u64, sample_type: u64) -> Attr {
     Attr {
@@ -113,7 +110,7 @@ pub(crate) fn resolve(
             ));
         }
         (Some(period), None) => spec.attr.sample_period = period,
-        (None, Some(freq)) if spec.is_clock() => {
+        (None, Some(freq)) if spec.attr.is_clock() => {
             spec.attr.sample_period = kinds::clock_period(freq);
         }
         (None, Some(_)) => {
@@ -132,7 +129,7 @@ pub(crate) fn resolve(
 
 /// Hits of it are handed to all events that look for them; clocks have their own timers.
 pub(crate) fn is_counted(attr: &Attr) -> bool {
-    attr.kind == attr_kind::SOFTWARE && attr.config > LAST_CLOCK
+    attr.kind == attr_kind::SOFTWARE && !attr.is_clock()
 }
 
 /// The kernel refuses a bound above its own.
@@ -144,15 +141,11 @@ fn stack_bound(wanted: u16, machine: &Machine) -> u16 {
 impl EventSpec {
     /// The kernel counts it hit by hit in software.
     fn counts_hits(&self) -> bool {
-        !self.is_clock()
+        !self.attr.is_clock()
             && matches!(
                 self.attr.kind,
                 attr_kind::SOFTWARE | attr_kind::TRACEPOINT | attr_kind::BREAKPOINT
             )
-    }
-
-    fn is_clock(&self) -> bool {
-        self.attr.kind == attr_kind::SOFTWARE && self.attr.config <= LAST_CLOCK
     }
 }
 

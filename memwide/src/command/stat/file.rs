@@ -152,7 +152,7 @@ fn measurement(
         .map(|(event, count)| Measured {
             name: event.name.clone(),
             tier: tier(&event.attr),
-            is_time: is_time(&event.attr),
+            is_time: event.attr.is_clock(),
             absent: None,
             runs: vec![count],
         });
@@ -161,11 +161,6 @@ fn measurement(
         seconds: vec![seconds],
         until_s: None,
     }
-}
-
-fn is_time(attr: &Attr) -> bool {
-    // cpu-clock and task-clock.
-    attr.kind == attr_kind::SOFTWARE && attr.config <= 1
 }
 
 fn tier(attr: &Attr) -> &'static str {
