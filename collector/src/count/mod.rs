@@ -126,13 +126,7 @@ fn places(options: &CountOptions, machine: &Machine) -> Result<Vec<Place>, Recor
         ([], _) => vec![None],
         _ => asked.map(Some).collect(),
     };
-    let tasks: Vec<Option<u32>> = match options.target.pid() {
-        None => vec![None],
-        Some(pid) => crate::record::threads(pid, machine)?
-            .into_iter()
-            .map(Some)
-            .collect(),
-    };
+    let tasks = crate::record::tasks(options.target, machine)?;
     let on = |pid: Option<u32>| cpus.iter().map(move |cpu| Place { pid, cpu: *cpu });
     Ok(tasks.into_iter().flat_map(on).collect())
 }

@@ -31,7 +31,7 @@ use crate::events::machine::Machine;
 use crate::snapshot::{self, BuildIds, Stamp};
 pub use error::RecordError;
 use open::EventSet;
-pub(crate) use open::threads;
+pub(crate) use open::tasks;
 use output::{Output, Place};
 
 /// Name of the event that carries mappings, names and tasks; perf calls its own the same.
@@ -72,6 +72,13 @@ pub enum RecordTarget {
     Process(u32),
     /// A process that is about to exec, and what it starts: recording begins with the exec.
     Exec(u32),
+}
+
+impl RecordOptions {
+    /// Faults: every machine has these events.
+    pub const FAULTS: [&str; 2] = ["minor-faults", "major-faults"];
+    /// Precise memory events of Intel's and of AMD's CPUs.
+    pub const PRECISE: [&str; 3] = [wanted::LOADS, wanted::STORES, wanted::IBS];
 }
 
 impl RecordTarget {

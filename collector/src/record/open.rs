@@ -335,22 +335,26 @@ fn lost(event: &Descriptor, attr: &Attr) -> Option<u64> {
     words.get(4).copied().map(u64::from_le_bytes)
 }
 
-/// The threads of a process.
-pub(crate) fn threads(pid: u32, machine: &Machine) -> Result<BTreeSet<u32>, RecordError> {
+/// The threads of a process; of all, `None` once.
+pub(crate) fn tasks(
+    target: RecordTarget,
+    machine: &Machine,
+) -> Result<Vec<Option<u32>>, RecordError> {
+    let Some(pid) = target.pid() else {
+        return Ok(vec![None]);
+    };
     let folder = machine.proc.join(format!("{pid}/task"));
     let entries = std::fs::read_dir(folder).map_err(|_| RecordError::NoProcess { pid })?;
     let tids = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    Ok(tids.collect())
+    let sorted: BTreeSet<u32> = tids.collect();
+    Ok(sorted.into_iter().map(Some).collect())
 }
 
 /// Every CPU; of a process each of its threads on every CPU, so that a ring belongs to one CPU and children inherit.
 fn places(target: RecordTarget, machine: &Machine) -> Result<Vec<Place>, RecordError> {
-    let tasks: Vec<Option<u32>> = match target.pid() {
-        None => vec![None],
-        Some(pid) => threads(pid, machine)?.into_iter().map(Some).collect(),
-    };
+    let tasks = tasks(target, machine)?;
     let on = |cpu| {
         tasks.iter().map(move |pid| Place {
             pid: *pid,

@@ -6,14 +6,14 @@ use crate::count::{CounterAbsent, split};
 use crate::events::machine::Machine;
 use crate::events::{Absent, EventSpec, resolve};
 
-/// Recorded unless events are named: every machine has these …
-const FAULTS: [&str; 2] = ["minor-faults", "major-faults"];
-/// … and these are taken where they exist.
-const PRECISE: [&str; 3] = [LOADS, STORES, IBS];
+/// Recorded unless events are named …
+const FAULTS: [&str; 2] = RecordOptions::FAULTS;
+/// … and these where they exist.
+const PRECISE: [&str; 3] = RecordOptions::PRECISE;
 
-const LOADS: &str = "cpu/mem-loads,ldlat=30/P";
-const STORES: &str = "cpu/mem-stores/P";
-const IBS: &str = "ibs_op//";
+pub(super) const LOADS: &str = "cpu/mem-loads,ldlat=30/P";
+pub(super) const STORES: &str = "cpu/mem-stores/P";
+pub(super) const IBS: &str = "ibs_op//";
 
 /// Frames of a callchain, at most: the kernel's own default.
 const FRAMES_MAX: u16 = 127;

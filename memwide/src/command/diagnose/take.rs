@@ -23,11 +23,11 @@ const SECONDS: u64 = 10;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Precise memory events.
-const PRECISE: &[&str] = &["cpu/mem-loads,ldlat=30/P", "cpu/mem-stores/P", "ibs_op//"];
+const PRECISE: &[&str] = &RecordOptions::PRECISE;
 /// Sampled where there are none.
 const HARDWARE: &[&str] = &["cache-misses"];
 /// Always.
-const FAULTS: &[&str] = &["minor-faults", "major-faults"];
+const FAULTS: &[&str] = &RecordOptions::FAULTS;
 /// Waiting, and memory that programs ask the kernel for.
 const TRACEPOINTS: &[&str] = &[
     "sched:sched_switch",
