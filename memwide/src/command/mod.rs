@@ -15,6 +15,7 @@ pub(crate) mod hosts;
 pub(crate) mod import;
 pub(crate) mod kernel;
 pub(crate) mod ledger;
+mod missing;
 pub(crate) mod offcpu;
 mod on_file;
 mod ready;

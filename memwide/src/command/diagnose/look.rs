@@ -1,6 +1,6 @@
 //! One pass over the recording: precise accesses, lines, faults, allocations, time off the CPU.
 
-use super::{Step, Taken};
+use super::{FAULTS, Kind, PRECISE, Step, TRACEPOINTS, Taken};
 use crate::cli::SampleArgs;
 use crate::command::on_file::OnFile;
 use crate::command::{allocs, offcpu};
@@ -123,36 +123,26 @@ impl Seen {
         if self.has_accesses() {
             precise.push(format!("{} accesses", self.memory.total().accesses));
         }
-        let step = |name, tells, taken: Vec<String>, remedy: &str| Step {
-            name,
-            tells,
-            missing: if taken.is_empty() {
-                vec![(
-                    name.to_owned(),
-                    "not in this file".to_owned(),
-                    remedy.to_owned(),
-                )]
-            } else {
-                Vec::new()
-            },
-            taken,
+        let step = |kind: Kind, taken: Vec<String>, remedy: &str| {
+            let missing = taken.is_empty().then(|| {
+                let reason = "not in this file".to_owned();
+                (kind.0.to_owned(), reason, remedy.to_owned())
+            });
+            Step::new(kind, taken, missing.into_iter().collect())
         };
         vec![
             step(
-                "precise memory events",
-                "addresses, levels, latencies, NUMA, sharing",
+                PRECISE,
                 precise,
                 "record with `perf mem record` or `memwide record` on a machine that has them",
             ),
             step(
-                "software faults",
-                "page faults by function and memory",
+                FAULTS,
                 named(&is_fault),
                 "record with -e minor-faults,major-faults",
             ),
             step(
-                "tracepoints",
-                "waiting, memory that is mapped and given back",
+                TRACEPOINTS,
                 named(&is_trace),
                 "record with -e sched:sched_switch and the calls that `memwide allocs --help` names",
             ),

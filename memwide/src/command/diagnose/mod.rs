@@ -10,6 +10,22 @@ use crate::cli::DiagnoseArgs;
 use crate::failure::Failure;
 use std::path::PathBuf;
 
+/// Name of a step, and what it tells.
+type Kind = (&'static str, &'static str);
+
+const PRECISE: Kind = (
+    "precise memory events",
+    "addresses, levels, latencies, NUMA, sharing",
+);
+const HARDWARE: Kind = ("hardware cache events", "functions by cache misses");
+const FAULTS: Kind = ("software faults", "page faults by function and memory");
+const TRACEPOINTS: Kind = (
+    "tracepoints",
+    "waiting, memory that is mapped and given back",
+);
+const PRESSURE: Kind = ("pressure", "whether tasks waited for memory");
+const COUNTERS: Kind = ("counters", "how often: faults, cache, TLB, nodes");
+
 /// A way to see something, from the best to the plainest.
 #[derive(Debug, Clone)]
 struct Step {
@@ -24,6 +40,19 @@ struct Step {
 }
 
 impl Step {
+    fn new(
+        (name, tells): Kind,
+        taken: Vec<String>,
+        missing: Vec<(String, String, String)>,
+    ) -> Self {
+        Self {
+            name,
+            tells,
+            taken,
+            missing,
+        }
+    }
+
     fn is_taken(&self) -> bool {
         !self.taken.is_empty()
     }

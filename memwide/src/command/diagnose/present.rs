@@ -3,13 +3,13 @@
 use super::look::Seen;
 use super::{Step, Taken};
 use crate::cli::DiagnoseArgs;
+use crate::command::missing::by_reason;
 use crate::failure::Failure;
 use crate::output::{Document, Listing, Section, grouped};
 use crate::report::completeness;
 use memwide_analysis::diagnosis::Finding;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io;
 
 pub(super) fn print(
     args: &DiagnoseArgs,
@@ -18,9 +18,8 @@ pub(super) fn print(
     seconds: f64,
     findings: &[Finding],
 ) -> Result<(), Failure> {
-    let sure = findings.iter().filter(|finding| finding.is_sure);
-    let sure: Vec<&Finding> = sure.collect();
-    let unsure: Vec<&Finding> = findings.iter().filter(|finding| !finding.is_sure).collect();
+    let (sure, unsure): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.is_sure);
     let verdict = verdict(&sure, &unsure, taken);
     let file = file_name(args, taken);
     let mut sections = vec![Section {
@@ -88,11 +87,7 @@ pub(super) fn print(
     };
     match document.print(args.format) {
         Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        printed => {
-            printed?;
-            io::stdout().flush()?;
-            Ok(())
-        }
+        printed => Ok(printed?),
     }
 }
 
@@ -116,8 +111,8 @@ fn verdict(sure: &[&Finding], unsure: &[&Finding], taken: &Taken) -> String {
         ),
         ([first], _) => format!("{}: {}{blind}", first.topic.name(), first.says),
         ([first, rest @ ..], _) => {
-            let others: Vec<&str> = rest.iter().map(|finding| finding.topic.name()).collect();
-            let mut others: Vec<&str> = others;
+            let others = rest.iter().map(|finding| finding.topic.name());
+            let mut others: Vec<&str> = others.collect();
             others.dedup();
             format!(
                 "{}: {}; also {}{blind}",
@@ -184,22 +179,15 @@ fn looked_at(step: &Step) -> Vec<String> {
         let all = step.taken.join(", ");
         lines.push(format!("+ {} ({}): {all}", step.name, step.tells));
     }
-    let mut by_reason: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for (what, reason, remedy) in &step.missing {
-        by_reason.entry((reason, remedy)).or_default().push(what);
-    }
-    for ((reason, remedy), what) in by_reason {
-        let remedy = if remedy.is_empty() {
-            String::new()
-        } else {
-            format!("; {remedy}")
-        };
+    let missing = step.missing.iter();
+    let missing = missing.map(|(what, reason, remedy)| (&**what, &**reason, &**remedy));
+    for (names, why) in by_reason(missing) {
         let what = if step.is_taken() {
-            format!("without {}", what.join(", "))
+            format!("without {names}")
         } else {
             step.tells.to_owned()
         };
-        lines.push(format!("– {} ({what}): {reason}{remedy}", step.name));
+        lines.push(format!("– {} ({what}): {why}", step.name));
     }
     lines
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-const FILE: &str = "/proc/pressure/memory";
+pub(super) const FILE: &str = "/proc/pressure/memory";
 
 /// A reading of it.
 #[derive(Debug, Clone, Copy)]

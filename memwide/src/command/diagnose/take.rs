@@ -1,6 +1,6 @@
 //! Records and counts with the best that this machine offers, and says what it does not.
 
-use super::pressure::Pressure;
+use super::pressure::{self, Pressure};
 use super::{Step, Taken};
 use crate::cli::DiagnoseArgs;
 use crate::command::child::{Ended, Running, target};
@@ -202,64 +202,43 @@ fn steps(
         of.map(|(name, why)| (name.clone(), why.reason.clone(), why.remedy.clone()))
             .collect::<Vec<_>>()
     };
-    let mut steps = vec![Step {
-        name: "precise memory events",
-        tells: "addresses, levels, latencies, NUMA, sharing",
-        taken: sampled(PRECISE),
-        missing: if has_precise {
-            Vec::new()
-        } else {
-            of_this_cpu(missing(PRECISE))
-        },
-    }];
+    let unseen = if has_precise {
+        Vec::new()
+    } else {
+        of_this_cpu(missing(PRECISE))
+    };
+    let mut steps = vec![Step::new(super::PRECISE, sampled(PRECISE), unseen)];
     if !has_precise {
-        steps.push(Step {
-            name: "hardware cache events",
-            tells: "functions by cache misses",
-            taken: sampled(HARDWARE),
-            missing: missing(HARDWARE),
-        });
+        steps.push(Step::new(
+            super::HARDWARE,
+            sampled(HARDWARE),
+            missing(HARDWARE),
+        ));
     }
-    steps.push(Step {
-        name: "software faults",
-        tells: "page faults by function and memory",
-        taken: sampled(FAULTS),
-        missing: Vec::new(),
-    });
-    steps.push(Step {
-        name: "tracepoints",
-        tells: "waiting, memory that is mapped and given back",
-        taken: sampled(TRACEPOINTS),
-        missing: missing(TRACEPOINTS),
-    });
-    steps.push(Step {
-        name: "pressure",
-        tells: "whether tasks waited for memory",
-        taken: pressure
-            .iter()
-            .map(|_| "/proc/pressure/memory".to_owned())
-            .collect(),
-        missing: pressure
-            .as_ref()
-            .err()
-            .map(|why| {
-                let remedy = "boot with psi=1 and a kernel with CONFIG_PSI";
-                ("pressure".to_owned(), why.clone(), remedy.to_owned())
-            })
-            .into_iter()
-            .collect(),
-    });
-    let (counted, not): (Vec<_>, Vec<_>) = counters.infos().partition(|info| info.absent.is_none());
-    let not = not.into_iter().filter_map(|info| {
-        let why = info.absent.as_ref()?;
-        Some((info.name.clone(), why.reason.clone(), why.remedy.clone()))
-    });
-    steps.push(Step {
-        name: "counters",
-        tells: "how often: faults, cache, TLB, nodes",
-        taken: counted.into_iter().map(|info| info.name.clone()).collect(),
-        missing: not.collect(),
-    });
+    steps.push(Step::new(super::FAULTS, sampled(FAULTS), Vec::new()));
+    steps.push(Step::new(
+        super::TRACEPOINTS,
+        sampled(TRACEPOINTS),
+        missing(TRACEPOINTS),
+    ));
+    let (taken, unseen) = match pressure {
+        Ok(_) => (vec![pressure::FILE.to_owned()], Vec::new()),
+        Err(why) => {
+            let remedy = "boot with psi=1 and a kernel with CONFIG_PSI".to_owned();
+            let what = super::PRESSURE.0.to_owned();
+            (Vec::new(), vec![(what, why.clone(), remedy)])
+        }
+    };
+    steps.push(Step::new(super::PRESSURE, taken, unseen));
+    let (mut taken, mut unseen) = (Vec::new(), Vec::new());
+    for info in counters.infos() {
+        let name = info.name.clone();
+        match &info.absent {
+            None => taken.push(name),
+            Some(why) => unseen.push((name, why.reason.clone(), why.remedy.clone())),
+        }
+    }
+    steps.push(Step::new(super::COUNTERS, taken, unseen));
     steps
 }
 

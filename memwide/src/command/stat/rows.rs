@@ -1,10 +1,10 @@
 //! Counts as rows: count, rate, relation to other events, share of time counted.
 
 use super::{Measured, Measurement};
+use crate::command::missing::by_reason;
 use crate::output::{Document, Listing, Section, grouped, width};
 use memwide_analysis::counting::{Estimate, RELATIONS, Spread, rate, ratio, spread};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -305,21 +305,13 @@ pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>
 
 /// What is not counted, by reason.
 fn absent(measurement: &Measurement) -> Vec<String> {
-    let mut by_reason: BTreeMap<&(String, String), Vec<&str>> = BTreeMap::new();
-    for event in &measurement.events {
-        if let Some(why) = &event.absent {
-            by_reason.entry(why).or_default().push(&event.name);
-        }
-    }
-    let line = |((reason, remedy), names): (&(String, String), Vec<&str>)| {
-        let remedy = if remedy.is_empty() {
-            String::new()
-        } else {
-            format!("; {remedy}")
-        };
-        format!("not counted: {}: {reason}{remedy}", names.join(", "))
-    };
-    by_reason.into_iter().map(line).collect()
+    let absent = measurement.events.iter().filter_map(|event| {
+        let (reason, remedy) = event.absent.as_ref()?;
+        Some((event.name.as_str(), reason.as_str(), remedy.as_str()))
+    });
+    by_reason(absent)
+        .map(|(names, why)| format!("not counted: {names}: {why}"))
+        .collect()
 }
 
 /// An interval as lines that stand below those of the interval before.
