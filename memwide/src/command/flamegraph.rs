@@ -4,14 +4,12 @@ use super::on_file::{OnFile, check_weights, estimator, unit, value};
 use crate::cli::{FlamegraphArgs, TreeFormat};
 use crate::failure::Failure;
 use crate::flamegraph::{Picture, svg, tree};
-use crate::output::{grouped, print_json};
+use crate::output::{create, grouped, print_json, say};
 use crate::report::completeness;
-use anyhow::Context as _;
 use memwide_analysis::report::Estimator;
 use memwide_analysis::stacks::{Frame, Stacks, frames, wanted};
 use memwide_decoder::local::Wanted;
 use serde_json::json;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
@@ -65,12 +63,7 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
         args.format
     };
     let mut out: Box<dyn Write> = match &args.output {
-        Some(path) => {
-            let file = File::create(path).with_context(|| {
-                format!("cannot write {}; name another file with -o", path.display())
-            })?;
-            Box::new(BufWriter::new(file))
-        }
+        Some(path) => Box::new(BufWriter::new(create(path)?)),
         None => Box::new(BufWriter::new(io::stdout().lock())),
     };
     let printed = match format {
@@ -103,9 +96,4 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
     say(&about);
     left.say();
     left.into_result()
-}
-
-#[expect(clippy::print_stderr, reason = "said beside the picture")]
-fn say(about: &str) {
-    eprintln!("memwide: {about}");
 }

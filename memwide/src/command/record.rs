@@ -5,7 +5,7 @@ use super::gate::{self, Gate};
 use super::signals::Signals;
 use crate::cli::{ExecGateArgs, RecordArgs};
 use crate::failure::Failure;
-use crate::output::grouped;
+use crate::output::{grouped, say};
 use memwide_collector::{RecordOptions, RecordSummary, Recorder};
 use memwide_service::CancellationToken;
 use std::path::Path;
@@ -111,9 +111,4 @@ fn result(summary: &RecordSummary, output: &Path) -> String {
         grouped(summary.bytes),
         output.display()
     )
-}
-
-#[expect(clippy::print_stderr, reason = "standard output is the command's")]
-fn say(line: &str) {
-    eprintln!("memwide: {line}");
 }

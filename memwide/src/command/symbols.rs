@@ -5,7 +5,7 @@ use super::import::ingest_endpoint;
 use crate::cli::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::grouped;
+use crate::output::{grouped, say};
 use anyhow::Context as _;
 use memwide_objects::{
     DebugInfo, DebugSections, IdKind, Limits, ObjectId, RANK_DWARF, SymbolTable,
@@ -107,7 +107,7 @@ fn table_of(path: &Path, lines: bool) -> anyhow::Result<(v1::MappingIdentity, Sy
         match DebugInfo::new(sections, None) {
             Ok(mut debug) => table.add_source(&mut debug),
             Err(memwide_objects::DebugError::None) => {}
-            Err(error) => eprintln_note(&format!("{shown}: without lines of the source: {error}")),
+            Err(error) => say(&format!("{shown}: without lines of the source: {error}")),
         }
     }
     let kind = match id.kind() {
@@ -120,10 +120,6 @@ fn table_of(path: &Path, lines: bool) -> anyhow::Result<(v1::MappingIdentity, Sy
         path: path.to_string_lossy().into_owned(),
     };
     Ok((identity, table))
-}
-
-fn eprintln_note(text: &str) {
-    drop(std::io::stderr().write_all(format!("memwide: {text}\n").as_bytes()));
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -6,13 +6,28 @@ mod number;
 mod text;
 
 use crate::cli::Format;
+use anyhow::Context as _;
 use serde_json::Value;
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 
 pub(crate) use document::{Document, Section};
 pub(crate) use listing::Listing;
 pub(crate) use number::grouped;
 pub(crate) use text::width;
+
+/// Creates the file an answer goes to instead of standard output.
+pub(crate) fn create(path: &Path) -> anyhow::Result<File> {
+    File::create(path)
+        .with_context(|| format!("cannot write {}; name another file with -o", path.display()))
+}
+
+/// Says a line beside an answer.
+#[expect(clippy::print_stderr, reason = "standard output is the answer's")]
+pub(crate) fn say(line: &str) {
+    eprintln!("memwide: {line}");
+}
 
 /// One column of an answer.
 #[derive(Debug, Clone)]

@@ -7,10 +7,9 @@ mod separated;
 
 use crate::cli::{Format, StatArgs};
 use crate::failure::Failure;
-use anyhow::Context as _;
+use crate::output::create;
 use memwide_analysis::counting::Count;
 use memwide_collector::CounterReading;
-use std::fs::File;
 use std::io::{self, Write};
 
 pub(super) use live::MEMORY_GROUP;
@@ -65,9 +64,7 @@ pub(super) fn count(reading: CounterReading) -> Count {
 /// Where the answer goes.
 fn sink(args: &StatArgs) -> Result<Box<dyn Write>, Failure> {
     let out: Box<dyn Write> = match &args.output {
-        Some(path) => Box::new(File::create(path).with_context(|| {
-            format!("cannot write {}; name another file with -o", path.display())
-        })?),
+        Some(path) => Box::new(create(path)?),
         // Standard output is the command's.
         None if !args.command.is_empty() => Box::new(io::stderr()),
         None => Box::new(io::stdout()),
