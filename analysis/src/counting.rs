@@ -4,8 +4,7 @@
 //! how much the same run could differ by chance alone. Events that come in bursts vary more; the spread over repeated runs
 //! shows it.
 
-/// 97.5 % point of the normal distribution.
-const Z: f64 = 1.959_964;
+use crate::significance::{Z95, wilson};
 
 /// What an event counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,6 +66,18 @@ pub struct Estimate {
     pub ci95: Option<[f64; 2]>,
 }
 
+impl Estimate {
+    /// A number without an interval.
+    pub fn exact(value: f64) -> Self {
+        Self { value, ci95: None }
+    }
+
+    /// The lower end of its interval; the number itself where it has none.
+    pub fn low(&self) -> f64 {
+        self.ci95.map_or(self.value, |[low, _]| low)
+    }
+}
+
 /// Events a second: `n` of them, each standing for `scale` (above 1 where events took turns), in `seconds`.
 pub fn rate(n: u64, scale: f64, seconds: f64) -> Option<Estimate> {
     if seconds <= 0.0 {
@@ -74,8 +85,8 @@ pub fn rate(n: u64, scale: f64, seconds: f64) -> Option<Estimate> {
     }
     // The score interval of a Poisson mean: right for few events too.
     let count = n as f64;
-    let middle = count + Z * Z / 2.0;
-    let half = Z * (count + Z * Z / 4.0).sqrt();
+    let middle = count + Z95 * Z95 / 2.0;
+    let half = Z95 * (count + Z95 * Z95 / 4.0).sqrt();
     let by = scale / seconds;
     Some(Estimate {
         value: count * by,
@@ -89,15 +100,9 @@ pub fn ratio(part: f64, whole: f64) -> Option<Estimate> {
         return None;
     }
     let value = part / whole;
-    let wilson = || {
-        let z2 = Z * Z / whole;
-        let middle = (value + z2 / 2.0) / (1.0 + z2);
-        let half = Z / (1.0 + z2) * (value * (1.0 - value) / whole + z2 / (4.0 * whole)).sqrt();
-        [(middle - half).max(0.0), (middle + half).min(1.0)]
-    };
     Some(Estimate {
         value,
-        ci95: (value <= 1.0).then(wilson),
+        ci95: (value <= 1.0).then(|| wilson(value, whole)),
     })
 }
 
@@ -145,7 +150,7 @@ fn student(freedom: usize) -> f64 {
     match freedom.checked_sub(1).and_then(|at| FEW.get(at)) {
         Some(point) => *point,
         // Within 0.5 % from 11 on.
-        None => Z + (Z.powi(3) + Z) / (4.0 * freedom.max(1) as f64),
+        None => Z95 + (Z95.powi(3) + Z95) / (4.0 * freedom.max(1) as f64),
     }
 }
 

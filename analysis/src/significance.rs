@@ -19,7 +19,7 @@
 use std::ops::AddAssign;
 
 /// Half the width of a 95 % interval, in standard errors.
-const Z95: f64 = 1.959_963_985;
+pub(crate) const Z95: f64 = 1.959_963_985;
 
 /// Expected share of rows called changed that did not change, at most.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
@@ -136,7 +136,7 @@ pub fn change(before: (Sums, Sums), after: (Sums, Sums)) -> Option<Change> {
 }
 
 /// Wilson's 95 % interval of a share among so many samples. Unlike `share ± z · error` it holds for small counts, too.
-fn wilson(share: f64, samples: f64) -> [f64; 2] {
+pub(crate) fn wilson(share: f64, samples: f64) -> [f64; 2] {
     let square = Z95 * Z95 / samples;
     let middle = (share + square / 2.0) / (1.0 + square);
     let spread = share * (1.0 - share) / samples + square / (4.0 * samples);

@@ -111,6 +111,14 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// The function, and who called it.
+    pub fn path(&self) -> String {
+        match self.callers {
+            "" => self.function.to_owned(),
+            callers => format!("{}{CALLED_BY}{callers}", self.function),
+        }
+    }
+
     /// A function without anything else.
     #[cfg(test)]
     pub(crate) fn named(function: &'a str) -> Self {

@@ -1,11 +1,18 @@
 //! What precise accesses and cache lines tell: near or far, walks, memory, sharing.
 
 use super::judge::{per_cent, share_of};
-use super::{Finding, Memory, Topic, decide, limits};
+use super::{Finding, Function, Memory, Topic, decide, limits};
 use crate::counting::Estimate;
+use crate::interval::share;
 use crate::sharing::{Coalesce, Counter, Display, Evidence, Kind as SharingKind, LineRow, Lines};
-use crate::significance::Sums;
 use memwide_model::Tier;
+
+/// The function with most of something, and the line that says so; `of` tells how much of how many.
+fn most(memory: &Memory, of: impl Fn(&Function) -> (u64, u64)) -> Option<(&str, String)> {
+    let (name, sums) = memory.most(|sums| of(sums).0 as f64)?;
+    let (part, whole) = of(sums);
+    (part > 0).then(|| (name, format!("most in {name}: {part} of its {whole}")))
+}
 
 pub(super) fn remote(memory: &Memory) -> Option<Finding> {
     let total = memory.total();
@@ -16,14 +23,8 @@ pub(super) fn remote(memory: &Memory) -> Option<Finding> {
         total.remote, total.located
     )];
     let mut deeper = "report --sort symbol,locality".to_owned();
-    if let Some((name, sums)) = memory
-        .most(|sums| sums.remote as f64)
-        .filter(|(_, sums)| sums.remote > 0)
-    {
-        evidence.push(format!(
-            "most in {name}: {} of its {}",
-            sums.remote, sums.located
-        ));
+    if let Some((name, line)) = most(memory, |sums| (sums.remote, sums.located)) {
+        evidence.push(line);
         deeper = format!("annotate {name} -F locality=remote");
     }
     Some(Finding {
@@ -56,15 +57,8 @@ pub(super) fn walks(memory: &Memory) -> Option<Finding> {
         "{} of {} accesses whose translation is known",
         total.walked, total.translated
     )];
-    if let Some((name, sums)) = memory
-        .most(|sums| sums.walked as f64)
-        .filter(|(_, sums)| sums.walked > 0)
-    {
-        evidence.push(format!(
-            "most in {name}: {} of its {}",
-            sums.walked, sums.translated
-        ));
-    }
+    let most = most(memory, |sums| (sums.walked, sums.translated));
+    evidence.extend(most.map(|(_, line)| line));
     evidence.push("huge pages or a denser layout need fewer translations".to_owned());
     Some(Finding {
         topic: Topic::TlbWalks,
@@ -86,19 +80,15 @@ pub(super) fn walks(memory: &Memory) -> Option<Finding> {
 /// Loads served by memory: in order they ask for bandwidth, in no order they wait for latency.
 pub(super) fn served_by_memory(memory: &Memory) -> Option<Finding> {
     let total = memory.total();
-    let value = total.memory.share(&total.levelled)?;
-    let estimate = Estimate {
-        value,
-        ci95: total.memory.interval(&total.levelled),
-    };
+    let (value, ci95) = share(total.memory, total.levelled)?;
+    let estimate = Estimate { value, ci95 };
     let is_sure = decide(
         estimate,
         limits::MEMORY,
         total.levelled.n,
         limits::SAMPLES_MIN,
     )?;
-    let sum = |sums: &Sums| sums.sum;
-    let (name, sums) = memory.most(|function| sum(&function.memory))?;
+    let (name, sums) = memory.most(|sums| sums.memory.sum)?;
     let steps = sums.ascending + sums.descending;
     let ordered = share_of(sums.ascending.max(sums.descending), steps);
     let in_order = ordered
@@ -212,7 +202,7 @@ fn shared_line(line: &LineRow<'_>, loads: u64) -> Option<Finding> {
             says: format!(
                 "threads use the cache line of {name} at different offsets and write to it; what that costs only a PMU tells"
             ),
-            estimate: Estimate { value: accesses as f64, ci95: None },
+            estimate: Estimate::exact(accesses as f64),
             unit: "accesses",
             n: accesses,
             threshold: limits::CONTENDED_MIN as f64,

@@ -20,7 +20,7 @@ pub struct Looked<'a> {
     pub seconds: f64,
     /// Precise accesses.
     pub memory: Option<&'a Memory>,
-    /// Cache lines, and whether breakpoints are all that is known of them.
+    /// Cache lines.
     pub lines: Option<&'a Lines>,
     /// Page faults.
     pub faults: Option<&'a Faults>,
@@ -57,11 +57,8 @@ pub fn findings(looked: &Looked<'_>) -> Vec<Finding> {
     }
     all.extend(looked.pressure.and_then(pressure));
     all.sort_by(|one, other| {
-        let order = |finding: &Finding| (finding.is_sure, finding.severity());
-        let ((sure, severity), (other_sure, other_severity)) = (order(one), order(other));
-        other_sure
-            .cmp(&sure)
-            .then_with(|| other_severity.total_cmp(&severity))
+        let by_severity = other.severity().total_cmp(&one.severity());
+        other.is_sure.cmp(&one.is_sure).then(by_severity)
     });
     all
 }

@@ -102,18 +102,13 @@ pub struct Finding {
 impl Finding {
     /// The lower end as a multiple of the threshold.
     pub fn severity(&self) -> f64 {
-        let low = self
-            .estimate
-            .ci95
-            .map_or(self.estimate.value, |[low, _]| low);
-        low / self.threshold
+        self.estimate.low() / self.threshold
     }
 }
 
 /// Whether a number is a finding (`Some(true)`), cannot be told (`Some(false)`), or is nothing to speak of.
 fn decide(estimate: Estimate, threshold: f64, n: u64, least: u64) -> Option<bool> {
-    let low = estimate.ci95.map_or(estimate.value, |[low, _]| low);
-    (estimate.value >= threshold).then_some(low >= threshold && n >= least)
+    (estimate.value >= threshold).then_some(estimate.low() >= threshold && n >= least)
 }
 
 #[cfg(test)]

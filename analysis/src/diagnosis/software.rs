@@ -21,19 +21,14 @@ pub(super) fn page_faults(faults: &Faults, seconds: f64) -> Vec<Finding> {
                 limits::MAJOR_FAULTS_MIN,
                 "major page faults, each waiting for a device,",
             ),
-            FaultKind::Minor => (
+            FaultKind::Exception => continue,
+            FaultKind::All if has_minor => continue,
+            FaultKind::Minor | FaultKind::All => (
                 Topic::PageFaults,
                 limits::FAULTS,
                 limits::FAULTS_MIN,
                 "page faults",
             ),
-            FaultKind::All if !has_minor => (
-                Topic::PageFaults,
-                limits::FAULTS,
-                limits::FAULTS_MIN,
-                "page faults",
-            ),
-            FaultKind::All | FaultKind::Exception => continue,
         };
         let scale = all as f64 / samples.max(1) as f64;
         let Some(estimate) = rate(samples, scale, seconds) else {
@@ -44,15 +39,11 @@ pub(super) fn page_faults(faults: &Faults, seconds: f64) -> Vec<Finding> {
         };
         let of: Vec<_> = rows.iter().filter(|row| row.kind == kind).collect();
         let evidence = of.iter().take(PLACES).map(|row| {
-            let callers = match row.site.callers {
-                "" => String::new(),
-                callers => format!(" ← {callers}"),
-            };
             format!(
-                "{} ({} faults) in {}{callers}, memory: {}",
+                "{} ({} faults) in {}, memory: {}",
                 per_cent(row.share),
                 row.faults,
-                row.site.function,
+                row.site.path(),
                 row.region.name()
             )
         });
@@ -83,20 +74,17 @@ pub(super) fn allocations(allocs: &Allocs, seconds: f64) -> Vec<Finding> {
     }
     let rows = allocs.rows();
     let mut found = Vec::new();
-    let place = |function: &str, callers: &str| match callers {
-        "" => function.to_owned(),
-        callers => format!("{function} ← {callers}"),
-    };
     for row in &rows {
         let sums = row.sums;
-        let by = place(row.site.function, row.site.callers);
         let who = row.site.function;
-        let kept = sums.live_bytes();
-        let growth = Estimate {
-            value: kept as f64 / seconds,
-            ci95: None,
+        let evidence = || {
+            let (kind, path) = (row.kind.name(), row.site.path());
+            vec![format!("{kind} in {} of {path}", row.comm)]
         };
-        if sums.pattern(row.kind) == "growth"
+        let pattern = sums.pattern(row.kind);
+        let kept = sums.live_bytes();
+        let growth = Estimate::exact(kept as f64 / seconds);
+        if pattern == "growth"
             && let Some(is_sure) = decide(growth, limits::GROWTH, sums.n, limits::GROWTH_MIN)
             && (is_sure || sums.n > 1)
         {
@@ -116,13 +104,12 @@ pub(super) fn allocations(allocs: &Allocs, seconds: f64) -> Vec<Finding> {
                 threshold: limits::GROWTH,
                 tier: Tier::Software,
                 is_sure,
-                evidence: vec![format!("{} in {} of {by}", row.kind.name(), row.comm)],
+                evidence: evidence(),
                 deeper: "allocs".to_owned(),
             });
         }
-        let churn = rate(sums.freed_n, 1.0, seconds);
-        if sums.pattern(row.kind) == "churn"
-            && let Some(churn) = churn
+        if pattern == "churn"
+            && let Some(churn) = rate(sums.freed_n, 1.0, seconds)
             && let Some(is_sure) = decide(churn, limits::CHURN, sums.freed_n, limits::CHURN_MIN)
         {
             found.push(Finding {
@@ -137,7 +124,7 @@ pub(super) fn allocations(allocs: &Allocs, seconds: f64) -> Vec<Finding> {
                 threshold: limits::CHURN,
                 tier: Tier::Software,
                 is_sure,
-                evidence: vec![format!("{} in {} of {by}", row.kind.name(), row.comm)],
+                evidence: evidence(),
                 deeper: "allocs".to_owned(),
             });
         }
@@ -208,10 +195,7 @@ pub(super) fn waits(off: &OffCpu, seconds: f64) -> Vec<Finding> {
         ),
     ];
     let finding = |(topic, mut waited, threshold, what): (Topic, Waited, f64, &str)| {
-        let estimate = Estimate {
-            value: waited.ns as f64 / 1e9 / seconds,
-            ci95: None,
-        };
+        let estimate = Estimate::exact(waited.ns as f64 / 1e9 / seconds);
         let is_sure = decide(estimate, threshold, waited.n, limits::SPELLS_MIN)?;
         waited.places.sort_by(|one, other| other.cmp(one));
         let places = waited.places.into_iter().take(PLACES);
@@ -234,10 +218,7 @@ pub(super) fn waits(off: &OffCpu, seconds: f64) -> Vec<Finding> {
 }
 
 pub(super) fn pressure(share: f64) -> Option<Finding> {
-    let estimate = Estimate {
-        value: share,
-        ci95: None,
-    };
+    let estimate = Estimate::exact(share);
     decide(estimate, limits::PRESSURE, 1, 1)?;
     Some(Finding {
         topic: Topic::Pressure,

@@ -101,10 +101,7 @@ impl Measurement {
         if event.is_time {
             let seconds = self.elapsed_s();
             return (seconds > 0.0).then(|| Related {
-                estimate: Estimate {
-                    value: scaled / NS_IN_S / seconds,
-                    ci95: None,
-                },
+                estimate: Estimate::exact(scaled / NS_IN_S / seconds),
                 of: "CPUs in use",
                 is_share: false,
                 n: scaled,
