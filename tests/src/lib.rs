@@ -6,6 +6,7 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+pub mod ask;
 pub mod generated;
 mod pipeline;
 mod processes;
@@ -14,5 +15,5 @@ pub mod sharing;
 mod wait;
 
 pub use pipeline::{Up, UpOptions, memwide, tools_missing};
-pub use processes::{Process, children_of, kill_9, process_named};
+pub use processes::{Process, Running, children_of, kill_9, process_named};
 pub use wait::{until, until_some};

@@ -1,6 +1,6 @@
 //! Processes of a test, found through `/proc`; only descendants of this test are ever touched.
 
-use std::process::Command;
+use std::process::{Child, Command};
 
 /// A process as `/proc` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +9,17 @@ pub struct Process {
     pub pid: u32,
     /// Its command line, words joined by blanks.
     pub command: String,
+}
+
+/// A child that does not outlive the test.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
 /// Direct children of a process.

@@ -6,23 +6,14 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
-use memwide_tests::{Up, UpOptions, memwide, tools_missing, until};
+use memwide_tests::programs::{Builder, C};
+use memwide_tests::{Running, Up, UpOptions, memwide, tools_missing, until};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Symbols of a whole machine may be asked for before ours; slow machines under load included.
 const NAMED_WITHIN: Duration = Duration::from_mins(4);
-
-/// A child that does not outlive the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
 
 fn start(folder: &Path, program: &Path, arguments: &[&str]) -> Option<Running> {
     let child = Command::new(program)
@@ -33,14 +24,6 @@ fn start(folder: &Path, program: &Path, arguments: &[&str]) -> Option<Running> {
         .stderr(Stdio::null())
         .spawn();
     child.ok().map(Running)
-}
-
-fn run(folder: &Path, program: &str, arguments: &[&str]) -> bool {
-    let run = Command::new(program)
-        .args(arguments)
-        .current_dir(folder)
-        .status();
-    run.is_ok_and(|status| status.success())
 }
 
 fn collecting() -> Option<Up> {
@@ -74,23 +57,15 @@ int main(void) {
 
 #[test]
 fn what_a_stripped_program_did_is_named_when_its_debug_file_is_brought() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("a.c"), PROGRAM).unwrap();
-    let made = run(
-        folder.path(),
-        "cc",
-        &["-g", "-O1", "-Wl,--build-id", "-o", "whole", "a.c"],
-    ) && run(
-        folder.path(),
-        "objcopy",
-        &["--only-keep-debug", "whole", "whole.debug"],
-    ) && run(folder.path(), "strip", &["-o", "late-names", "whole"]);
-    if !made {
-        eprintln!("skipped: no compiler, or no binutils");
+    let builder = Builder::new(&[("a.c", PROGRAM)]);
+    let args = ["-g", "-O1", "-Wl,--build-id"];
+    if builder.compile(C, "a.c", "whole", &args).is_none() {
         return;
     }
+    builder.tool("objcopy", &["--only-keep-debug", "whole", "whole.debug"]);
+    builder.tool("strip", &["-o", "late-names", "whole"]);
     let Some(up) = collecting() else { return };
-    let program = start(folder.path(), &folder.path().join("late-names"), &[]).unwrap();
+    let program = start(builder.folder(), &builder.path("late-names"), &[]).unwrap();
     let stored = "select count() from accesses where module = 'late-names' and function = ''";
     until("samples without a name", NAMED_WITHIN, || {
         up.try_number(stored).is_ok_and(|rows| rows > 100)
@@ -101,7 +76,7 @@ fn what_a_stripped_program_did_is_named_when_its_debug_file_is_brought() {
     assert!(before.iter().all(|row| row[0] == ""), "{before:?}");
     let added = Command::new(memwide())
         .args(["symbols", "add", "--server", &up.url, "whole.debug"])
-        .current_dir(folder.path())
+        .current_dir(builder.folder())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&added.stdout).into_owned();
@@ -121,7 +96,7 @@ fn what_a_stripped_program_did_is_named_when_its_debug_file_is_brought() {
     // Once more is nothing new.
     let again = Command::new(memwide())
         .args(["symbols", "add", "--server", &up.url])
-        .arg(folder.path().join("whole.debug"))
+        .arg(builder.path("whole.debug"))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&again.stdout).into_owned();
@@ -143,7 +118,8 @@ for (;;) fillBuffers();
 fn functions_that_node_generates_have_names() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("fill.js"), SCRIPT).unwrap();
-    if !run(folder.path(), "node", &["-e", "0"]) {
+    let node = Command::new("node").args(["-e", "0"]).status();
+    if !node.is_ok_and(|status| status.success()) {
         eprintln!("skipped: no node");
         return;
     }

@@ -1,9 +1,9 @@
 //! `memwide c2c`: false sharing, padding, a lock, on a program's own variables.
 
-use crate::program::{Made, build, write};
+use crate::program::{HITM, LOAD, Made, STORE, build, write};
 use crate::run::{check_width, json, text};
 use memwide_model::DataSrc;
-use memwide_model::data_src::{lock, lvl, op, snoop};
+use memwide_model::data_src::lock;
 use memwide_tests::programs::Program;
 
 const SOURCE: &str = "
@@ -15,13 +15,6 @@ __attribute__((noinline)) void write_second(void) { shared_line.second++; padded
 __attribute__((noinline)) void take_lock(void) { __sync_fetch_and_add(&lock_word, 1); }
 int main(void) { read_first(); write_second(); take_lock(); return 0; }
 ";
-
-const LOAD: DataSrc = DataSrc(0).with_op(op::LOAD).with_lvl(lvl::HIT | lvl::L1);
-const HITM: DataSrc = DataSrc(0)
-    .with_op(op::LOAD)
-    .with_lvl(lvl::HIT | lvl::L3)
-    .with_snoop(snoop::HITM);
-const STORE: DataSrc = DataSrc(0).with_op(op::STORE).with_lvl(lvl::HIT | lvl::L1);
 
 /// One thread reads `first` of both structures, another writes `second`; both take the lock.
 fn accesses(program: &Program) -> Vec<Made> {

@@ -1,9 +1,9 @@
 //! `memwide diagnose` on made-up precise accesses of a real program: each profile has one thing wrong.
 
-use crate::program::{Made, build, write};
+use crate::program::{HITM, Made, STORE, build, write};
 use crate::run::{json, text};
 use memwide_model::DataSrc;
-use memwide_model::data_src::{lvl, op, snoop, tlb};
+use memwide_model::data_src::{lvl, op, tlb};
 use memwide_tests::programs::Program;
 use serde_json::Value;
 
@@ -19,11 +19,6 @@ const L1: DataSrc = DataSrc(0)
     .with_op(op::LOAD)
     .with_lvl(lvl::HIT | lvl::L1)
     .with_dtlb(tlb::HIT | tlb::L1);
-const STORE: DataSrc = DataSrc(0).with_op(op::STORE).with_lvl(lvl::HIT | lvl::L1);
-const HITM: DataSrc = DataSrc(0)
-    .with_op(op::LOAD)
-    .with_lvl(lvl::HIT | lvl::L3)
-    .with_snoop(snoop::HITM);
 const RAM: DataSrc = DataSrc(0)
     .with_op(op::LOAD)
     .with_lvl(lvl::HIT | lvl::LOC_RAM);
@@ -150,18 +145,16 @@ fn a_stream_and_a_chase_through_memory_are_told_apart() {
     );
     let chase = diagnose("chase", |program| {
         let big = program.address("big");
-        {
-            let mut state = 7_u64;
-            let mut next = move || {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state % (1 << 22)
-            };
-            (0..400)
-                .map(|_| made(program, "read_first", big + next(), 101, RAM))
-                .collect()
-        }
+        let mut state = 7_u64;
+        let mut next = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % (1 << 22)
+        };
+        (0..400)
+            .map(|_| made(program, "read_first", big + next(), 101, RAM))
+            .collect()
     });
     check(
         chase,

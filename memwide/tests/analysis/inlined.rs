@@ -1,8 +1,7 @@
 //! Functions that were inlined stand in trees of calls and flame graphs, marked as perf marks them.
 
 use crate::program::build;
-use crate::run::{json, text};
-use std::process::Command;
+use crate::run::{json, recorded, text};
 
 const SOURCE: &str = r#"
 #include <sys/mman.h>
@@ -23,19 +22,9 @@ fn inlined_functions_stand_between_callers_and_callees_unless_they_are_left_out(
     let Some(program) = build(folder.path(), SOURCE) else {
         return;
     };
-    let file = folder.path().join("inlined.data");
-    let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
-        .args(["record", "-g", "-e", "minor-faults", "-c", "1", "-o"])
-        .arg(&file)
-        .arg("--")
-        .arg(&program.path)
-        .output()
-        .unwrap();
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        eprintln!("skipped: no faults can be recorded here: {said}");
+    let Some(file) = recorded(&program.path, &["-e", "minor-faults"]) else {
         return;
-    }
+    };
     let folded = text("flamegraph", &file, &["--folded"], 80);
     assert!(
         folded.contains("main;work;both (inlined);touch (inlined) "),

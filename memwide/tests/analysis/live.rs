@@ -1,10 +1,9 @@
 //! `faults`, `allocs`, `offcpu`, `rss` on a program that does a known amount of each, recorded here by `memwide record`.
 
 use crate::program::build;
-use crate::run::{check_width, json, text};
+use crate::run::{self, check_width, json, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// It leaks 20 mappings of a MiB, churns 50, touches 32 MiB page by page, and sleeps four times 50 ms; by system calls of its
 /// own, so that its functions are the innermost frames.
@@ -56,23 +55,9 @@ fn recorded(args: &[&str]) -> Option<Recorded> {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path(), SOURCE)?;
-    let file = folder.path().join("live.data");
-    let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
-        .args(["record", "-g", "-c", "1", "-o"])
-        .arg(&file)
-        .args(args)
-        .arg("--")
-        .arg(&program.path)
-        .output()
-        .unwrap();
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        eprintln!("skipped: memwide record {args:?}: {said}");
-        return None;
-    }
     Some(Recorded {
+        file: run::recorded(&program.path, args)?,
         _folder: folder,
-        file,
     })
 }
 

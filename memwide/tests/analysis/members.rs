@@ -1,10 +1,10 @@
 //! Members of variables, and symbol files that are refused, on programs built here.
 
-use crate::program::{Made, build, write};
+use crate::program::{HITM, LOAD, Made, build, write};
 use crate::run::{json, text};
 use memwide_model::DataSrc;
-use memwide_model::data_src::{lvl, op, snoop};
-use memwide_tests::programs::Program;
+use memwide_tests::Running;
+use memwide_tests::programs::{Builder, Program};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -18,12 +18,6 @@ struct counters *next(int i) { static struct counters kept[4]; return kept + i; 
 __attribute__((noinline)) void touch(int i) { stats[i].hits++; next(i)->misses++; both.word++; }
 int main(void) { touch(0); return 0; }
 ";
-
-const LOAD: DataSrc = DataSrc(0).with_op(op::LOAD).with_lvl(lvl::HIT | lvl::L1);
-const HITM: DataSrc = DataSrc(0)
-    .with_op(op::LOAD)
-    .with_lvl(lvl::HIT | lvl::L3)
-    .with_snoop(snoop::HITM);
 
 fn accesses(program: &Program) -> Vec<Made> {
     let at = |name: &str, into: u64, tid, word: DataSrc| Made {
@@ -162,18 +156,8 @@ fn a_damaged_program_is_named_beside_every_answer() {
     assert_eq!(refused.len(), 1, "{refused:?}");
 }
 
-/// A server that speaks TLS, until it is dropped.
-struct Server(std::process::Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Serves a folder over https at `localhost`, with a certificate made here; `None`, said loudly, without `openssl`.
-fn serve(folder: &Path) -> Option<(Server, u16)> {
+fn serve(folder: &Path) -> Option<(Running, u16)> {
     let made = Command::new("openssl")
         .args([
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
@@ -204,7 +188,7 @@ fn serve(folder: &Path) -> Option<(Server, u16)> {
         .spawn()
         .unwrap();
     let said = BufReader::new(child.stdout.take().unwrap());
-    let server = Server(child);
+    let server = Running(child);
     let mut lines = said.lines().map_while(Result::ok);
     let line = lines.find(|line| line.starts_with("ACCEPT"));
     let port = line.and_then(|line| line.rsplit(':').next()?.trim().parse().ok());
@@ -222,14 +206,8 @@ fn debug_information_comes_over_https_from_a_server_that_this_machine_believes()
     };
     let file = folder.join("members.data");
     let accesses = accesses(&program);
-    let bytes = std::fs::read(&program.path).unwrap();
-    let id = memwide_objects::ObjectId::of_elf(&bytes).unwrap();
-    let hex = |id: &[u8]| {
-        id.iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<Vec<_>>()
-    };
-    let served = folder.join("buildid").join(hex(id.as_bytes()).concat());
+    let id = Builder::within(folder, &[]).build_id("program");
+    let served = folder.join("buildid").join(id);
     std::fs::create_dir_all(&served).unwrap();
     std::fs::copy(&program.path, served.join("debuginfo")).unwrap();
     let stripped = Command::new("strip").arg(&program.path).status();

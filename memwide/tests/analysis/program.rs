@@ -1,5 +1,7 @@
 //! Programs built here, and memory profiles made up on them.
 
+use memwide_model::DataSrc;
+use memwide_model::data_src::{lvl, op, snoop};
 use memwide_tests::programs::{Access, Builder, C, Program};
 use std::path::Path;
 
@@ -10,6 +12,14 @@ pub(crate) fn build(folder: &Path, source: &str) -> Option<Program> {
     let path = builder.compile(C, "program.c", "program", &args)?;
     Some(Program::new(&path))
 }
+
+/// Words of accesses: a load that hits the first level, one that another core's cache answers, a store.
+pub(crate) const LOAD: DataSrc = DataSrc(0).with_op(op::LOAD).with_lvl(lvl::HIT | lvl::L1);
+pub(crate) const HITM: DataSrc = DataSrc(0)
+    .with_op(op::LOAD)
+    .with_lvl(lvl::HIT | lvl::L3)
+    .with_snoop(snoop::HITM);
+pub(crate) const STORE: DataSrc = DataSrc(0).with_op(op::STORE).with_lvl(lvl::HIT | lvl::L1);
 
 /// One made-up access.
 #[derive(Debug, Clone, Copy)]

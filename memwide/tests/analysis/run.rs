@@ -1,30 +1,26 @@
 //! Runs the binary.
 
-use serde_json::Value;
-use std::path::Path;
+pub(crate) use memwide_tests::ask::{json, text};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `memwide COMMAND -i FILE ARGS…`, which must end well: what it prints. `COLUMNS` is the width.
-#[track_caller]
-pub(crate) fn text(command: &str, file: &Path, args: &[&str], columns: usize) -> String {
+/// Records a program that stands in its folder, every event of it; `None`, said loudly, where that cannot be.
+pub(crate) fn recorded(program: &Path, args: &[&str]) -> Option<PathBuf> {
+    let file = program.with_extension("data");
     let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
-        .arg(command)
-        .arg("-i")
-        .arg(file)
+        .args(["record", "-g", "-c", "1", "-o"])
+        .arg(&file)
         .args(args)
-        .env("COLUMNS", columns.to_string())
+        .arg("--")
+        .arg(program)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command} {args:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The same as JSON.
-#[track_caller]
-pub(crate) fn json(command: &str, file: &Path, args: &[&str]) -> Value {
-    let text = text(command, file, &[args, &["--format", "json"]].concat(), 200);
-    serde_json::from_str(&text).unwrap_or_else(|wrong| panic!("{wrong}: {text}"))
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        eprintln!("skipped: memwide record {args:?}: {said}");
+        return None;
+    }
+    Some(file)
 }
 
 /// No line is wider than the terminal.

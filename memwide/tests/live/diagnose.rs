@@ -1,6 +1,7 @@
 //! `memwide diagnose` on programs that do one thing wrong, and on one that does nothing.
 
 use crate::run::{build, can_count, memwide, text};
+use memwide_tests::programs::{Builder, C, Program};
 use serde_json::Value;
 
 /// It leaks 60 mappings of a MiB, churns 400, touches 256 MiB page by page, and ends with 5.
@@ -156,39 +157,16 @@ int main(void) {
   return 0;
 }
 ";
-    let Some(program) = build(folder.path(), "shares", source) else {
+    let builder = Builder::within(folder.path(), &[("shares.c", source)]);
+    // At a fixed address.
+    let args = ["-O1", "-g", "-no-pie", "-fno-omit-frame-pointer"];
+    let Some(fixed) = builder.compile(C, "shares.c", "fixed", &args) else {
         return;
     };
-    // At a fixed address.
-    let fixed = folder.path().join("fixed");
-    let built = std::process::Command::new("cc")
-        .args([
-            "-O1",
-            "-g",
-            "-no-pie",
-            "-fno-omit-frame-pointer",
-            "-pthread",
-            "-o",
-        ])
-        .arg(&fixed)
-        .arg(folder.path().join("shares.c"))
-        .status();
-    if !can_count() || !built.is_ok_and(|status| status.success()) {
-        eprintln!(
-            "skipped: {} cannot be built at a fixed address",
-            program.display()
-        );
+    if !can_count() {
         return;
     }
-    let bytes = std::fs::read(&fixed).unwrap();
-    let limits = memwide_objects::Limits::default();
-    let table = memwide_objects::SymbolTable::from_elf(&bytes, &limits).unwrap();
-    let at = table
-        .objects()
-        .iter()
-        .find(|object| object.name == "shared_line")
-        .unwrap()
-        .start;
+    let at = Program::new(&fixed).linked("shared_line");
     let (one, two) = (format!("mem:{at:#x}/8:w"), format!("mem:{:#x}/8:w", at + 8));
     let output = memwide(&[
         "diagnose",

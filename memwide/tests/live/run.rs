@@ -1,24 +1,14 @@
 //! Builds programs, runs the binary and perf.
 
+use memwide_tests::programs::{Builder, C};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Builds a program; `None`, said loudly, where there is no compiler.
 pub(crate) fn build(folder: &Path, name: &str, source: &str) -> Option<PathBuf> {
-    let (code, path) = (folder.join(format!("{name}.c")), folder.join(name));
-    std::fs::write(&code, source).unwrap();
-    let output = Command::new("cc")
-        .args(["-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o"])
-        .arg(&path)
-        .arg(&code)
-        .output();
-    let Ok(output) = output else {
-        eprintln!("skipped: there is no C compiler");
-        return None;
-    };
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    Some(path)
+    let code = format!("{name}.c");
+    let args = ["-O1", "-g", "-fno-omit-frame-pointer"];
+    Builder::within(folder, &[(&code, source)]).compile(C, &code, name, &args)
 }
 
 /// `memwide ARGS…`.

@@ -1,5 +1,6 @@
 //! Runs the binary, and perf beside it.
 
+pub(crate) use memwide_tests::ask::json;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -7,25 +8,7 @@ use std::process::Command;
 /// `memwide COMMAND -i FILE ARGS…`, which must end well: what it prints.
 #[track_caller]
 pub(crate) fn text(command: &str, file: &Path, args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
-        .arg(command)
-        .arg("-i")
-        .arg(file)
-        .args(args)
-        .env("COLUMNS", "200")
-        .env("DEBUGINFOD_URLS", "")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command} {args:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The same as JSON.
-#[track_caller]
-pub(crate) fn json(command: &str, file: &Path, args: &[&str]) -> Value {
-    let text = text(command, file, &[args, &["--format", "json"]].concat());
-    serde_json::from_str(&text).unwrap_or_else(|wrong| panic!("{wrong}: {text}"))
+    memwide_tests::ask::text(command, file, args, 200)
 }
 
 /// Rows of an answer.
