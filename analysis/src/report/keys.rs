@@ -14,8 +14,9 @@ use memwide_decoder::{Mode, ObjectIx, Place as CodePlace};
 use memwide_model::{Context, DataSrc, Level, Locality, Op, Outcome, Region, perf_text};
 use memwide_perf_abi::file::Features;
 use memwide_perf_abi::misc;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 use std::borrow::Cow;
+use std::hash::{Hash as _, Hasher as _};
 
 /// `data_src` of samples that have none: every field not available, as perf fills it in.
 const NOT_AVAILABLE: DataSrc = DataSrc(0x508_0021);
@@ -382,12 +383,18 @@ impl Reader {
         }
     }
 
+    /// Told apart by address and variable: several programs may have different ones at one address, and the kernel touches
+    /// memory whose variables only the program has.
     fn data_symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
-        let addr = sample.addr().unwrap_or(0);
-        self.data
-            .first([addr, 0, event(sample)], level(sample), || {
-                data_text(&sample.data())
-            })
+        let (addr, data) = (sample.addr().unwrap_or(0), sample.data());
+        let variable = data.symbol.map_or(0, |name| {
+            let mut hasher = FxHasher::default();
+            (name, data.symbol_offset).hash(&mut hasher);
+            hasher.finish()
+        });
+        let place = [addr, variable, event(sample)];
+        let text = || data_text(&data);
+        self.data.first(place, level(sample), text)
     }
 
     /// The member of a variable; where none is known the variable, else the kind of memory in brackets.

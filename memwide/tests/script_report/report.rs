@@ -424,3 +424,41 @@ fn an_empty_answer_says_why() {
     let said = "none of the file's 100 samples fits the filter";
     assert!(ran.out.contains(said), "{}", ran.out);
 }
+
+#[test]
+fn one_address_that_means_two_things_is_two_rows_of_symbol_daddr() {
+    let made = made();
+    // The program has nothing mapped there, the kernel has.
+    let at = |mode| {
+        let base = One::default();
+        let fields = SampleFields {
+            addr: KERNEL + 0x1010,
+            ..base.fields
+        };
+        One {
+            misc: mode,
+            fields,
+            ..base
+        }
+    };
+    files::write(
+        &made.file,
+        &[at(misc::USER), at(misc::KERNEL), at(misc::KERNEL)],
+    );
+    let rows = made.rows(
+        &["--sort", "symbol_daddr", "--by", "samples"],
+        &["symbol_daddr", "symbol_daddr_mode", "samples"],
+    );
+    assert_eq!(
+        rows,
+        [
+            json!(["clear_page+0x10", "k", 2]),
+            json!(["0xffffffff81001010", ".", 1])
+        ]
+    );
+    for (value, samples) in [("[k] clear_page+0x10", 2), ("[.] 0xffffffff81001010", 1)] {
+        let filter = format!("symbol_daddr={value}");
+        let rows = made.rows(&["--sort", "symbol_daddr", "-F", &filter], &["samples"]);
+        assert_eq!(rows, [json!([samples])], "{value}");
+    }
+}
