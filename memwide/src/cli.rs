@@ -318,7 +318,7 @@ pub(crate) struct ReportArgs {
     /// Ask this server instead of reading a file
     #[arg(long, value_name = "URL", conflicts_with = "input")]
     pub(crate) server: Option<String>,
-    /// Keys: symbol, mem, dso, comm, pid, tid, cpu, node (of the CPU), symbol_daddr, dso_daddr, snoop, tlb, locked, blocked, dcacheline, local_weight, event, context, srcline, srcfile; also op, level, outcome, locality, region [default: symbol,mem; of a server: symbol]
+    /// Keys: symbol, mem, dso, comm, pid, tid, cpu, node (of the CPU), symbol_daddr, dso_daddr, member, snoop, tlb, locked, blocked, dcacheline, local_weight, event, context, srcline, srcfile; also op, level, outcome, locality, region [default: symbol,mem; of a server: symbol]
     #[arg(short = 's', long, value_name = "K,K…", value_delimiter = ',')]
     pub(crate) sort: Vec<String>,
     /// Estimator behind `overhead`: perf_weight (weight, 0 counted as 1), weight, samples, period [default: perf_weight where weights exist, else samples]

@@ -205,7 +205,7 @@ fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
         Field::Tid => number(sample.tid()),
         Field::Cpu => number(sample.cpu()),
         Field::Function => {
-            let code = sample.code();
+            let (code, value) = (sample.code(), without_mode(value));
             match code.symbol {
                 Some(symbol) => symbol == value,
                 None => is_address(value, code.shown_address) || value == "[unknown]",
@@ -214,7 +214,7 @@ fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
         Field::Dso => is_file(value, sample.code().dso),
         Field::DsoDaddr => is_file(value, sample.data().dso),
         Field::SymbolDaddr => {
-            let data = sample.data();
+            let (data, value) = (sample.data(), without_mode(value));
             match data.symbol {
                 Some(symbol) => {
                     symbol == value || format!("{symbol}+{:#x}", data.symbol_offset) == value
@@ -239,6 +239,14 @@ fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
         Field::Tlb => perf_text::tlb(data_src(sample)) == value,
         Field::Locked => perf_text::locked(data_src(sample)) == value,
         Field::Blocked => perf_text::blocked(data_src(sample)).trim() == value,
+    }
+}
+
+/// A symbol without the mode that tables show before it: `[.] main`, `[k] clear_page`.
+fn without_mode(value: &str) -> &str {
+    match value.as_bytes() {
+        [b'[', _, b']', b' ', ..] => value.get(4..).unwrap_or(value),
+        _ => value,
     }
 }
 
@@ -287,6 +295,19 @@ mod tests {
             takes(&[]) && takes(&["comm=worker"]) && takes(&["comm=x", "comm=worker", "tid=7"])
         );
         assert!(!takes(&["comm=x"]) && !takes(&["comm=worker", "function=main"]));
+    }
+
+    #[test]
+    fn symbols_are_found_with_and_without_the_mode_that_tables_print() {
+        for (value, symbol) in [
+            ("[.] main", "main"),
+            ("[k] 0x10", "0x10"),
+            ("main", "main"),
+            ("[unknown]", "[unknown]"),
+            ("[] x", "[] x"),
+        ] {
+            assert_eq!(without_mode(value), symbol);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 )]
 
 mod bad_input;
+mod diagnose;
 mod files;
 mod kernel;
 mod report;

@@ -2,7 +2,7 @@
 
 use super::look::Seen;
 use super::{Step, Taken};
-use crate::cli::DiagnoseArgs;
+use crate::cli::{DiagnoseArgs, Format};
 use crate::command::missing::by_reason;
 use crate::failure::Failure;
 use crate::output::{Document, Listing, Section, grouped};
@@ -86,9 +86,13 @@ pub(super) fn print(
         notes,
     };
     match document.print(args.format) {
-        Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        printed => Ok(printed?),
+        Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        printed => printed?,
     }
+    if args.format == Format::Csv {
+        seen.left.say(); // the others carry it with them
+    }
+    Ok(())
 }
 
 fn verdict(sure: &[&Finding], unsure: &[&Finding], taken: &Taken) -> String {
@@ -104,6 +108,9 @@ fn verdict(sure: &[&Finding], unsure: &[&Finding], taken: &Taken) -> String {
         format!("; not seen here: {}", blind.join(", "))
     };
     match (sure, unsure) {
+        ([], []) if !taken.steps.iter().any(Step::is_taken) => {
+            format!("cannot tell: no event tells of memory{blind}")
+        }
         ([], []) => format!("nothing above the thresholds{blind}"),
         ([], [first, ..]) => format!(
             "cannot tell: {}, but too little was seen{blind}",
