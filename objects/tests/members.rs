@@ -1,5 +1,5 @@
 //! Members of variables, compared with the addresses that the programs themselves print; with all of it in the program, split
-//! off, and packed together. And source lines of split programs, compared with those of whole ones.
+//! off, and packed together.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,10 +7,12 @@
     reason = "tests stop at once and say what they skip"
 )]
 
-use memwide_objects::{DebugInfo, DebugSections, Limits, SplitFiles, SplitName, SymbolTable};
-use std::fs::File;
+#[path = "support/split.rs"]
+mod split;
+
+use memwide_objects::DebugInfo;
+use split::{info, run, table};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const C: &str = r#"#include <stdio.h>
 #include <stdint.h>
@@ -89,59 +91,6 @@ fn main() {
     std::hint::black_box(&KIND);
 }
 "#;
-
-fn run(program: &str, args: &[&str], folder: &Path) -> Option<String> {
-    let output = Command::new(program)
-        .args(args)
-        .current_dir(folder)
-        .output();
-    match output {
-        Ok(output) if output.status.success() => {
-            Some(String::from_utf8_lossy(&output.stdout).into_owned())
-        }
-        Ok(output) => {
-            let why = String::from_utf8_lossy(&output.stderr);
-            eprintln!("skipped: `{program} {}`: {why}", args.join(" "));
-            None
-        }
-        Err(error) => {
-            eprintln!("skipped: `{program}`: {error}");
-            None
-        }
-    }
-}
-
-/// Split files below a folder.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl SplitFiles for Folder {
-    fn load(&mut self, name: &SplitName) -> Result<DebugSections, String> {
-        let folder = name.folder.as_deref().map_or(self.0.clone(), PathBuf::from);
-        split(&folder.join(&name.name))
-    }
-}
-
-fn split(path: &Path) -> Result<DebugSections, String> {
-    let named = |why: String| format!("{}: {why}", path.display());
-    let mut file = File::open(path).map_err(|error| named(error.to_string()))?;
-    let len = file.metadata().unwrap().len();
-    DebugSections::read_split(&mut file, len).map_err(|error| named(error.to_string()))
-}
-
-fn info(program: &Path, package: Option<&Path>) -> DebugInfo {
-    let mut file = File::open(program).unwrap();
-    let len = file.metadata().unwrap().len();
-    let sections = DebugSections::read(&mut file, len).unwrap();
-    let package = package.map(|path| split(path).unwrap());
-    let info = DebugInfo::with_package(sections, None, package).unwrap();
-    info.with_split_files(Box::new(Folder(program.parent().unwrap().to_owned())))
-}
-
-fn table(program: &Path) -> SymbolTable {
-    let bytes = std::fs::read(program).unwrap();
-    SymbolTable::from_elf(&bytes, &Limits::default()).unwrap()
-}
 
 /// The address that a program prints for a name.
 fn printed(said: &str, name: &str) -> u64 {
@@ -349,112 +298,4 @@ fn members_of_rust_statics_are_where_the_program_says() {
         kind, "members::KIND.{Small|Large}+0x8",
         "which variant it is, the data says"
     );
-}
-
-/// `function file:line` of each address.
-fn ours(info: &mut DebugInfo, addresses: &[u64]) -> String {
-    let mut text = String::new();
-    for address in addresses {
-        text.push_str(&format!("{address:#018x}\n"));
-        for frame in info.frames(*address).unwrap() {
-            let (function, file) = (frame.function.unwrap(), frame.file.unwrap());
-            text.push_str(&format!("{function}\n{file}:{}\n", frame.line));
-        }
-    }
-    text
-}
-
-/// A package of version 5 of one split file, made here; `None` (said loudly) without `objcopy`.
-fn packed(folder: &Path, split: &str, to: &str) -> Option<()> {
-    // Numbers that the standard gives these sections.
-    let sections = [
-        ("info", 1_u32),
-        ("abbrev", 3),
-        ("str_offsets", 6),
-        ("rnglists", 8),
-    ];
-    let mut sizes = Vec::new();
-    for (name, _) in sections {
-        let dump = format!("{name}.bytes");
-        // One that is not there is not written.
-        std::fs::write(folder.join(&dump), b"").unwrap();
-        let dump = format!("--dump-section=.debug_{name}.dwo={dump}");
-        let _ = run("objcopy", &[&dump, split, "/dev/null"], folder);
-        sizes.push(std::fs::read(folder.join(format!("{name}.bytes"))).unwrap());
-    }
-    let id: [u8; 8] = sizes.first()?.get(12..20)?.try_into().unwrap();
-    let slot = u64::from_le_bytes(id) & 1;
-    let mut index = [5, 4, 1, 2].map(u32::to_le_bytes).concat();
-    for at in 0..2 {
-        index.extend(if at == slot { id } else { [0; 8] });
-    }
-    for at in 0..2 {
-        index.extend(u32::from(at == slot).to_le_bytes());
-    }
-    index.extend(sections.iter().flat_map(|(_, number)| number.to_le_bytes()));
-    index.extend([0; 4 * 4]);
-    let sizes = sizes
-        .iter()
-        .map(|bytes| u32::try_from(bytes.len()).unwrap());
-    index.extend(sizes.flat_map(u32::to_le_bytes));
-    std::fs::write(folder.join("index.bytes"), index).unwrap();
-    run(
-        "objcopy",
-        &["--add-section=.debug_cu_index=index.bytes", split, to],
-        folder,
-    )
-    .map(|_| ())
-}
-
-#[test]
-fn lines_of_split_programs_are_those_of_whole_ones() {
-    let source = "static inline __attribute__((always_inline)) int leaf(int x) {\n    return x * 3;\n}\n\
-        __attribute__((noinline)) int work(int x) {\n    return leaf(x) + leaf(x + 1);\n}\n\
-        __attribute__((cold, noinline)) int cold(int x) {\n    return leaf(x);\n}\n\
-        int main(int n, char **v) {\n    return work(n) + cold(n);\n}\n";
-    for version in ["-gdwarf-4", "-gdwarf-5"] {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path();
-        std::fs::write(folder.join("lines.c"), source).unwrap();
-        let build = |name: &str, more: &[&str]| {
-            let object = format!("{name}.o");
-            let args = [
-                &["-g", "-O2", version, "-c", "lines.c", "-o", &object],
-                more,
-            ]
-            .concat();
-            run("cc", &args, folder)?;
-            run("cc", &[&object, "-o", name], folder)?;
-            Some(folder.join(name))
-        };
-        let whole = build("whole", &[]);
-        let Some((program, whole)) = build("lines", &["-gsplit-dwarf"]).zip(whole) else {
-            return;
-        };
-        assert_eq!(
-            table(&program).functions(),
-            table(&whole).functions(),
-            "the code is the same"
-        );
-        let functions = table(&whole);
-        let named = |name| functions.functions().named(name).unwrap();
-        let addresses: Vec<u64> = ["work", "cold", "main"]
-            .into_iter()
-            .flat_map(|name| named(name).start..named(name).end())
-            .collect();
-        let expected = ours(&mut info(&whole, None), &addresses);
-        assert!(expected.contains("leaf\n"), "something is inlined");
-        assert_eq!(
-            ours(&mut info(&program, None), &addresses),
-            expected,
-            "{version}"
-        );
-        if version == "-gdwarf-5" && packed(folder, "lines.dwo", "lines.dwp").is_some() {
-            std::fs::remove_file(folder.join("lines.dwo")).unwrap();
-            let package = folder.join("lines.dwp");
-            let mut info = info(&program, Some(&package));
-            assert_eq!(ours(&mut info, &addresses), expected, "packed");
-            assert_eq!(info.split_refusals(), (&[][..], 0), "all is in the package");
-        }
-    }
 }

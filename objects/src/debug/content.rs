@@ -3,7 +3,9 @@
 use super::budget::Budget;
 use super::error::malformed;
 use super::{Bytes, DebugError, DebugSections};
-use gimli::{DebugTypeSignature, Dwarf, DwoId};
+use gimli::{
+    Dwarf, DwarfFileType, DwarfPackage, IndexSectionId, RangeLists, Reader as _, Section as _,
+};
 
 /// One of those files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,14 +75,10 @@ impl Content {
                     split.make_dwo(&own());
                     Ok(split)
                 }
-                Split::Unit(id) => {
+                packed => {
                     let package = self.package.as_ref().ok_or_else(none)?.package()?;
-                    package.find_cu(DwoId(*id), &own())?.ok_or_else(none)
-                }
-                Split::Type(signature) => {
-                    let package = self.package.as_ref().ok_or_else(none)?.package()?;
-                    let signature = DebugTypeSignature(*signature);
-                    package.find_tu(signature, &own())?.ok_or_else(none)
+                    let row = row(&package, packed).ok_or_else(none)?;
+                    unpacked(&package, packed, row, own())
                 }
             },
         }
@@ -91,15 +89,75 @@ impl Content {
         budget.pay(16 + self.package.as_ref().map_or(0, DebugSections::index_len) / 16)
     }
 
-    /// Whether the package has a unit.
-    pub(super) fn packs(&self, split: &Split) -> bool {
-        let Some(Ok(package)) = self.package.as_ref().map(DebugSections::package) else {
-            return false;
+    /// Whether the package has a unit; the error is of a package that cannot tell.
+    pub(super) fn packs(&self, split: &Split) -> Result<bool, DebugError> {
+        let Some(package) = &self.package else {
+            return Ok(false);
         };
-        match split {
-            Split::File(_) => false,
-            Split::Unit(id) => package.cu_index.find(*id).is_some(),
-            Split::Type(signature) => package.tu_index.find(*signature).is_some(),
+        Ok(row(&package.package()?, split).is_some())
+    }
+
+    /// Whether a part is one of the package's.
+    pub(super) fn is_packed(&self, part: Part) -> bool {
+        let Part::Split(at) = part else { return false };
+        let split = self.splits.get(at as usize);
+        split.is_some_and(|split| !matches!(split, Split::File(_)))
+    }
+}
+
+/// The row of a package's table that is about a unit.
+fn row(package: &DwarfPackage<Bytes<'_>>, split: &Split) -> Option<u32> {
+    match split {
+        Split::File(_) => None,
+        Split::Unit(id) => package.cu_index.find(*id),
+        Split::Type(signature) => package.tu_index.find(*signature),
+    }
+}
+
+/// A unit of a package: of each section that is read here, the piece that its row names. Rows also name what is not read: where
+/// variables lie from moment to moment, macros, lines.
+fn unpacked<'a>(
+    package: &DwarfPackage<Bytes<'a>>,
+    split: &Split,
+    row: u32,
+    own: Dwarf<Bytes<'a>>,
+) -> Result<Dwarf<Bytes<'a>>, DebugError> {
+    let pieces = match split {
+        Split::Type(_) => package.tu_index.sections(row)?,
+        _ => package.cu_index.sections(row)?,
+    };
+    let mut dwarf = Dwarf {
+        debug_addr: own.debug_addr,
+        debug_str: package.debug_str,
+        sup: own.sup,
+        file_type: DwarfFileType::Dwo,
+        ..Dwarf::default()
+    };
+    let mut lists = Bytes::default();
+    for piece in pieces {
+        let cut = |section: &Bytes<'a>| {
+            let mut bytes = *section;
+            bytes.skip(piece.offset as usize)?;
+            bytes.truncate(piece.size as usize)?;
+            Ok::<_, gimli::Error>(bytes)
+        };
+        match piece.section {
+            IndexSectionId::DebugAbbrev => {
+                dwarf.debug_abbrev = cut(package.debug_abbrev.reader())?.into();
+            }
+            IndexSectionId::DebugInfo => {
+                dwarf.debug_info = cut(package.debug_info.reader())?.into();
+            }
+            IndexSectionId::DebugTypes => {
+                dwarf.debug_types = cut(package.debug_types.reader())?.into();
+            }
+            IndexSectionId::DebugStrOffsets => {
+                dwarf.debug_str_offsets = cut(package.debug_str_offsets.reader())?.into();
+            }
+            IndexSectionId::DebugRngLists => lists = cut(package.debug_rnglists.reader())?,
+            _ => {}
         }
     }
+    dwarf.ranges = RangeLists::new(*own.ranges.debug_ranges(), lists.into());
+    Ok(dwarf)
 }

@@ -254,26 +254,36 @@ impl DebugInfo {
     }
 
     fn read(&mut self, unit: usize) -> Result<Tables, DebugError> {
-        let budget = &mut self.budget;
-        let (content, units) = (&mut self.content, &mut self.units);
-        let body = units.body(content, self.split_files.as_deref_mut(), unit, budget)?;
-        let dwarf = self.content.dwarf(Part::Own)?;
-        let opened = units.own.open(&dwarf, unit, budget)?;
-        let lines = Lines::read(&dwarf, &opened, budget)?;
-        let functions = match body {
-            Some((Part::Own, _)) => Functions::read(&dwarf, &opened.unit, budget)?,
-            Some((part, unit)) => {
-                let dwarf = self.content.dwarf(part)?;
-                let opened = units.of(part).open(&dwarf, unit, budget)?;
-                Functions::read(&dwarf, &opened.unit, budget)?
+        let files = self.split_files.as_deref_mut();
+        let (content, budget) = (&mut self.content, &mut self.budget);
+        let mut body = self.units.body(content, files, unit, budget)?;
+        let functions = match self.functions(body) {
+            Err(wrong) => {
+                let files = self.split_files.as_deref_mut();
+                let (content, budget) = (&mut self.content, &mut self.budget);
+                let units = &mut self.units;
+                body = units.body_beside_package(content, files, unit, wrong, budget)?;
+                self.functions(body)?
             }
-            None => Functions::default(),
+            Ok(functions) => functions,
         };
+        let dwarf = self.content.dwarf(Part::Own)?;
+        let opened = self.units.own.open(&dwarf, unit, &mut self.budget)?;
+        let lines = Lines::read(&dwarf, &opened, &mut self.budget)?;
         Ok(Tables {
             lines,
             functions,
             body,
         })
+    }
+
+    fn functions(&mut self, body: Option<(Part, usize)>) -> Result<Functions, DebugError> {
+        let Some((part, unit)) = body else {
+            return Ok(Functions::default());
+        };
+        let dwarf = self.content.dwarf(part)?;
+        let opened = self.units.of(part).open(&dwarf, unit, &mut self.budget)?;
+        Functions::read(&dwarf, &opened.unit, &mut self.budget)
     }
 
     fn name(&mut self, place: Place) -> Result<Option<Arc<str>>, DebugError> {

@@ -81,7 +81,37 @@ impl AllUnits {
             return Ok(*known);
         }
         let name = name.clone();
-        let found = match self.open(content, files, unit, &name, budget) {
+        let opened = self.open(content, files, unit, &name, budget);
+        self.settle(unit, opened)
+    }
+
+    /// The same after what `body` found turned out to be malformed: if it was the package's, a file of its own may be there.
+    pub(super) fn body_beside_package(
+        &mut self,
+        content: &mut Content,
+        files: Option<&mut (dyn SplitFiles + 'static)>,
+        unit: usize,
+        wrong: DebugError,
+        budget: &mut Budget,
+    ) -> Result<Option<(Part, usize)>, DebugError> {
+        let known = self.bodies.get(&unit).copied().flatten();
+        let is_packed = known.is_some_and(|(part, _)| content.is_packed(part));
+        let name = self.own.skeleton(unit).filter(|_| is_packed).cloned();
+        let Some(name) = name else { return Err(wrong) };
+        let opened = match Refused::from(wrong).of(&in_package(&name)) {
+            Refused::File(why) => self.open_file(content, files, unit, &name, Some(why), budget),
+            here @ Refused::Here(_) => Err(here),
+        };
+        self.settle(unit, opened)
+    }
+
+    /// Remembers what a skeleton stands for.
+    fn settle(
+        &mut self,
+        unit: usize,
+        opened: Result<(Part, usize), Refused>,
+    ) -> Result<Option<(Part, usize)>, DebugError> {
+        let found = match opened {
             Ok(found) => Some(found),
             Err(Refused::Here(wrong)) => return Err(wrong),
             Err(Refused::File(why)) => {
@@ -96,6 +126,7 @@ impl AllUnits {
         Ok(found)
     }
 
+    /// From the package; where that does not have it or is damaged, from a file of its own.
     fn open(
         &mut self,
         content: &mut Content,
@@ -106,10 +137,30 @@ impl AllUnits {
     ) -> Result<(Part, usize), Refused> {
         let packed = Split::Unit(name.id);
         content.pay_for_look_up(budget)?;
-        let split = if content.packs(&packed) {
-            packed
-        } else {
-            let shown = &name.name;
+        let shown = in_package(name);
+        let opened = match content.packs(&packed) {
+            Ok(true) => self.add_unit(content, packed, unit, (name.id, &shown), budget),
+            Ok(false) => return self.open_file(content, files, unit, name, None, budget),
+            Err(wrong) => Err(Refused::from(wrong).of(&shown)),
+        };
+        let Err(Refused::File(why)) = opened else {
+            return opened;
+        };
+        self.open_file(content, files, unit, name, Some(why), budget)
+    }
+
+    /// From a file of its own; `packed` is why not from the package that has it.
+    fn open_file(
+        &mut self,
+        content: &mut Content,
+        files: Option<&mut (dyn SplitFiles + 'static)>,
+        unit: usize,
+        name: &SplitName,
+        packed: Option<String>,
+        budget: &mut Budget,
+    ) -> Result<(Part, usize), Refused> {
+        let shown = &name.name;
+        let load = || {
             let files = files.ok_or_else(|| Refused::File(format!("{shown} is not here")))?;
             let sections = files.load(name).map_err(Refused::File)?;
             self.bytes = self.bytes.saturating_add(sections.len());
@@ -118,11 +169,28 @@ impl AllUnits {
                 return Err(Refused::File(why));
             }
             budget.grow(sections.len());
-            Split::File(Box::new(sections))
+            let file = Split::File(Box::new(sections));
+            self.add_unit(content, file, unit, (name.id, shown), budget)
         };
-        let (part, units) = self.add(content, split, Some(unit), budget)?;
-        let found = units.with_dwo_id(name.id);
-        let why = || format!("{} is of another build", name.name);
+        load().map_err(|refused| match (refused, packed) {
+            (Refused::File(why), Some(packed)) => Refused::File(format!("{packed}; {why}")),
+            (refused, _) => refused,
+        })
+    }
+
+    /// Takes the unit with an id out of a file that is shown to people by a name.
+    fn add_unit(
+        &mut self,
+        content: &mut Content,
+        split: Split,
+        skeleton: usize,
+        (id, shown): (u64, &str),
+        budget: &mut Budget,
+    ) -> Result<(Part, usize), Refused> {
+        let added = self.add(content, split, Some(skeleton), budget);
+        let (part, units) = added.map_err(|refused| refused.of(shown))?;
+        let found = units.with_dwo_id(id);
+        let why = || format!("{shown} is of another build");
         Ok((part, found.ok_or_else(|| Refused::File(why()))?))
     }
 
@@ -174,7 +242,7 @@ impl AllUnits {
         } else {
             let packed = Split::Type(signature);
             content.pay_for_look_up(budget)?;
-            let part = if content.packs(&packed) {
+            let part = if content.packs(&packed) == Ok(true) {
                 match self.add(content, packed, None, budget) {
                     Ok((part, _)) => Some(part),
                     Err(Refused::Here(wrong)) => return Err(wrong),
@@ -190,12 +258,27 @@ impl AllUnits {
     }
 }
 
+/// How the package's unit is shown to people.
+fn in_package(name: &SplitName) -> String {
+    format!("{} in the package", name.name)
+}
+
 /// Why a split file is not used.
 enum Refused {
     /// Something is wrong with the program's own information, or there is too much of all.
     Here(DebugError),
     /// Something is wrong with the file.
     File(String),
+}
+
+impl Refused {
+    /// Says which file it is.
+    fn of(self, shown: &str) -> Self {
+        match self {
+            Self::File(why) => Self::File(format!("{shown}: {why}")),
+            here @ Self::Here(_) => here,
+        }
+    }
 }
 
 impl From<DebugError> for Refused {

@@ -31,12 +31,25 @@ impl Variables {
         budget: &mut Budget,
     ) -> Result<Self, DebugError> {
         let mut found = Self::default();
-        for unit in 0..units.own.len() {
-            let files = files.as_deref_mut();
-            let Some((part, unit)) = units.body(content, files, unit, budget)? else {
+        for skeleton in 0..units.own.len() {
+            let Some((part, unit)) = units.body(content, files.as_deref_mut(), skeleton, budget)?
+            else {
                 continue;
             };
-            let read = found.read_unit(content, units, part, unit, budget);
+            let before = (found.placed.len(), found.of_threads.len());
+            let Err(wrong) = found.read_unit(content, units, part, unit, budget) else {
+                continue;
+            };
+            let files = files.as_deref_mut();
+            let other = units.body_beside_package(content, files, skeleton, wrong, budget);
+            let read = match other {
+                Ok(Some((part, unit))) => {
+                    found.placed.truncate(before.0);
+                    found.of_threads.truncate(before.1);
+                    found.read_unit(content, units, part, unit, budget)
+                }
+                other => other.map(|_| ()),
+            };
             // Of what is malformed, what was found before stays; the other units are not to blame.
             if let Err(wrong @ DebugError::Effort { .. }) = read {
                 return Err(wrong);
