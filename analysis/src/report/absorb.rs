@@ -29,8 +29,10 @@ impl Rows {
             let numbers: Vec<u64> = both
                 .map(|(key, number)| reader.take(*key, number, from))
                 .collect();
-            let place = self.row_with(event, &numbers, other.first(at));
-            self.add_row(place as usize, &other, at);
+            let mut first = other.first(at);
+            first.data = reader.take_data(first.data, from);
+            let place = self.row_with(event, &numbers, first);
+            self.add_row(place as usize, &other, at, first);
             places.push(place);
         }
         if let Some(paths) = other.take_paths() {
@@ -81,10 +83,6 @@ impl Reader {
             Key::Dso | Key::Comm | Key::DsoDaddr | Key::Member | Key::Srcline | Key::Srcfile => {
                 self.take_text(number, from)
             }
-            Key::SymbolDaddr => {
-                let (_, place, _) = from.data.get(number);
-                self.data.take(number, &from.data, place, true)
-            }
             Key::Dcacheline => {
                 let (_, [line, owner, event], _) = from.lines.get(number);
                 let others = owner >> FILE_BITS << FILE_BITS;
@@ -92,6 +90,7 @@ impl Reader {
                 self.lines.take(number, &from.lines, place, true)
             }
             Key::Mem
+            | Key::SymbolDaddr
             | Key::Pid
             | Key::Tid
             | Key::Cpu
@@ -119,6 +118,11 @@ impl Reader {
         };
         self.symbols
             .take(number, &from.symbols, [start, file, last], false)
+    }
+
+    fn take_data(&mut self, number: u64, from: &Self) -> u64 {
+        let (_, place, _) = from.data.get(number);
+        self.data.take(number, &from.data, place, true)
     }
 
     fn take_text(&mut self, number: u64, from: &Self) -> u64 {

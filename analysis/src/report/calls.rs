@@ -1,10 +1,9 @@
 //! What callchains add to rows: the tree of calls below each, and what each function's calls cost in all (`children`).
 
-use super::keys::{Frame, Key, Shown};
+use super::keys::{First, Frame, Key, Shown};
 use super::paths::{NO_CHAIN, Paths, Share};
 use super::rows::{Ready, Rows};
 use super::tree::{Node, Order, Way, grow};
-use memwide_model::DataSrc;
 use std::collections::BTreeSet;
 
 /// Keys that tell rows apart by what is the same all along a callchain, or by a function in it.
@@ -128,7 +127,7 @@ impl Rows {
                 _ => {}
             }
         }
-        self.row_with(event, &numbers, DataSrc::default())
+        self.row_with(event, &numbers, First::default())
     }
 
     /// The trees below the rows; `least` is the share of the event's sum below which a branch is cut. Without callchains none.

@@ -1,8 +1,9 @@
 //! What rows are grouped by: each key turns a sample into a number, and the number back into a text.
 //!
-//! Two samples are of one row where `perf report` compares them equal. That is coarser than what is shown in two places: `mem`,
+//! Two samples are of one row where `perf report` compares them equal. That is coarser than what is shown in three places: `mem`,
 //! `snoop`, `tlb`, `locked` and `blocked` compare one field of `data_src` (the old level bits, the old snoop bits …) and show
-//! the whole word of the first sample; addresses without a symbol are equal whatever file they are of.
+//! the whole word of the first sample; `symbol_daddr` compares addresses and shows the first sample's variable; addresses
+//! without a symbol are equal whatever file they are of.
 
 use super::names::{Names, Place};
 use super::nodes::{Nodes, UNKNOWN};
@@ -185,6 +186,15 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// What rows show of their first sample, as samples that `perf report` compares equal differ in it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct First {
+    /// Its `data_src`.
+    word: DataSrc,
+    /// Number of its data symbol.
+    pub(super) data: u64,
+}
+
 /// Numbers of a callchain's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Frame {
@@ -237,7 +247,7 @@ impl Reader {
             Key::Tid => number(sample.tid()),
             Key::Cpu => number(sample.cpu()),
             Key::Node => self.nodes.of_cpu(sample.cpu()),
-            Key::SymbolDaddr => self.data_symbol(sample),
+            Key::SymbolDaddr => sample.addr().unwrap_or(0),
             Key::DsoDaddr => self.texts.text(short_name(sample.data().dso)),
             Key::Member => self.member(sample),
             Key::Snoop => word.snoop(),
@@ -257,17 +267,17 @@ impl Reader {
         }
     }
 
-    /// What a number means; `first` is the word of the row's first sample.
+    /// What a number means; `first` is of the row's first sample.
     pub(super) fn show<'a>(
         &'a self,
         key: Key,
         number: u64,
-        first: DataSrc,
+        First { word: first, data }: First,
         event: &'a str,
     ) -> Shown<'a> {
         match key {
             Key::Symbol => addressed(self.symbols.get(number)),
-            Key::SymbolDaddr => addressed(self.data.get(number)),
+            Key::SymbolDaddr => addressed(self.data.get(data)),
             Key::Dcacheline => addressed(self.lines.get(number)),
             Key::Dso | Key::Comm | Key::DsoDaddr | Key::Member | Key::Srcline | Key::Srcfile => {
                 Shown::text(self.texts.get(number).0)
@@ -383,18 +393,29 @@ impl Reader {
         }
     }
 
-    /// Told apart by address and variable: several programs may have different ones at one address, and the kernel touches
-    /// memory whose variables only the program has.
+    /// What is to be shown of a row of which this is the first sample. `with_data`: its data symbol is.
+    pub(super) fn first(&mut self, sample: &LocalSample<'_>, with_data: bool) -> First {
+        First {
+            word: data_src(sample),
+            data: if with_data {
+                self.data_symbol(sample)
+            } else {
+                0
+            },
+        }
+    }
+
+    /// Samples of one address may have several: programs have different variables there, and memory that the kernel touches has
+    /// a name in the program only.
     fn data_symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
-        let (addr, data) = (sample.addr().unwrap_or(0), sample.data());
+        let (data, mode) = (sample.data(), level(sample));
         let variable = data.symbol.map_or(0, |name| {
             let mut hasher = FxHasher::default();
             (name, data.symbol_offset).hash(&mut hasher);
             hasher.finish()
         });
-        let place = [addr, variable, event(sample)];
-        let text = || data_text(&data);
-        self.data.first(place, level(sample), text)
+        let place = [sample.addr().unwrap_or(0), variable, u64::from(mode)];
+        self.data.first(place, mode, || data_text(&data))
     }
 
     /// The member of a variable; where none is known the variable, else the kind of memory in brackets.

@@ -3,13 +3,12 @@
 use super::Estimator;
 use super::calls::Children;
 use super::index::Index;
-use super::keys::{Key, Reader, Shown, data_src};
+use super::keys::{First, Key, Reader, Shown};
 use super::measures::{Measures, Weights};
 use super::paths::{NO_CHAIN, Paths};
 use crate::interval::share;
 use crate::significance::Sums;
 use memwide_decoder::local::LocalSample;
-use memwide_model::DataSrc;
 use memwide_perf_abi::file::{EventTable, Features};
 use rustc_hash::FxHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -43,8 +42,8 @@ struct Row {
 /// What of a row is looked at in the end.
 #[derive(Debug)]
 struct Rest {
-    /// `data_src` of the first sample.
-    first: DataSrc,
+    /// Of the first sample.
+    first: First,
     /// Tells which row is met earlier in the file: the chunk of its first sample, the number in it.
     met: (u64, u32),
     ins_lat: u64,
@@ -91,6 +90,8 @@ pub struct Rows {
     children: Vec<Children>,
     /// The chunk of the file that samples are of.
     chunk: u64,
+    /// Rows show data symbols.
+    shows_data: bool,
 }
 
 /// Samples whose rows are looked up together: the memory they lie in then comes in one wait, not one after the other.
@@ -105,7 +106,7 @@ struct Waiting {
     chain: u32,
     ins_lat: u16,
     retire_lat: u16,
-    first: DataSrc,
+    first: First,
     weight: u64,
     period: u64,
     value: f64,
@@ -121,6 +122,7 @@ impl Rows {
         features: &Features,
     ) -> Self {
         let count = events.events().len();
+        let shows_data = keys.contains(&Key::SymbolDaddr);
         let by = (0..count)
             .map(|event| by.unwrap_or_else(|| Weights::of(events, event).default_estimator()));
         Self {
@@ -138,6 +140,7 @@ impl Rows {
             paths: None,
             children: Vec::new(),
             chunk: 0,
+            shows_data,
         }
     }
 
@@ -190,7 +193,7 @@ impl Rows {
             chain: chain.unwrap_or(NO_CHAIN),
             ins_lat: weight.ins_lat,
             retire_lat: weight.retire_lat,
-            first: data_src(sample),
+            first: self.reader.first(sample, self.shows_data),
             weight: weight.weight,
             period: sample.period,
             value,
@@ -301,11 +304,11 @@ impl Rows {
         &mut self.reader
     }
 
-    /// `data_src` of a row's first sample.
-    pub(super) fn first(&self, at: usize) -> DataSrc {
+    /// What is shown of a row's first sample.
+    pub(super) fn first(&self, at: usize) -> First {
         self.rest
             .get(at)
-            .map_or_else(DataSrc::default, |rest| rest.first)
+            .map_or_else(First::default, |rest| rest.first)
     }
 
     pub(super) fn add_totals(&mut self, other: &Self) {
@@ -315,15 +318,16 @@ impl Rows {
         }
     }
 
-    /// Adds the sums of a row of others to one here; the first sample is the one of the earlier chunk.
-    pub(super) fn add_row(&mut self, at: usize, other: &Self, from: usize) {
+    /// Adds the sums of a row of others to one here; the first sample, of which `first` is shown, is the one of the earlier
+    /// chunk.
+    pub(super) fn add_row(&mut self, at: usize, other: &Self, from: usize, first: First) {
         let more = other.all.get(from).zip(other.rest.get(from));
         let here = self.all.get_mut(at).zip(self.rest.get_mut(at));
         let (Some((row, rest)), Some((more, more_rest))) = (here, more) else {
             return;
         };
         if row.samples == 0 || more_rest.met < rest.met {
-            (rest.first, rest.met) = (more_rest.first, more_rest.met);
+            (rest.first, rest.met) = (first, more_rest.met);
         }
         rest.ins_lat += more_rest.ins_lat;
         rest.retire_lat += more_rest.retire_lat;
@@ -487,7 +491,7 @@ impl Rows {
     }
 
     /// The row with these numbers, without a sample if it is new.
-    pub(super) fn row_with(&mut self, event: u32, numbers: &[u64], first: DataSrc) -> u32 {
+    pub(super) fn row_with(&mut self, event: u32, numbers: &[u64], first: First) -> u32 {
         let (few, many) = numbers.split_at(numbers.len().min(INLINE));
         let mut inline = [0; INLINE];
         for (place, number) in inline.iter_mut().zip(few) {
@@ -515,7 +519,7 @@ impl Rows {
 
     /// What a number means that is not of a row.
     pub(super) fn shown(&self, key: Key, number: u64) -> Shown<'_> {
-        self.reader.show(key, number, DataSrc::default(), "")
+        self.reader.show(key, number, First::default(), "")
     }
 }
 

@@ -426,7 +426,7 @@ fn an_empty_answer_says_why() {
 }
 
 #[test]
-fn one_address_that_means_two_things_is_two_rows_of_symbol_daddr() {
+fn a_row_names_the_variable_of_its_own_samples() {
     let made = made();
     // The program has nothing mapped there, the kernel has.
     let at = |mode| {
@@ -445,8 +445,9 @@ fn one_address_that_means_two_things_is_two_rows_of_symbol_daddr() {
         &made.file,
         &[at(misc::USER), at(misc::KERNEL), at(misc::KERNEL)],
     );
+    // The address is the same in both rows.
     let rows = made.rows(
-        &["--sort", "symbol_daddr", "--by", "samples"],
+        &["--sort", "dso_daddr,symbol_daddr", "--by", "samples"],
         &["symbol_daddr", "symbol_daddr_mode", "samples"],
     );
     assert_eq!(
