@@ -1,9 +1,11 @@
 //! `memwide report` and `memwide script` beside perf on the same generated files. Prints CPU seconds (user and system, all
-//! threads of the process), the lowest of several runs taken in turn, and the ratio; pinned to one core.
+//! threads of the process) pinned to one core, the lowest of several runs taken in turn, and the ratio; the most memory
+//! resident; and the seconds by the clock on all cores, which perf uses one of.
 //!
 //! ```text
 //! make bench                                        2 M samples, 1 M with 16 frames
 //! MEMWIDE_BENCH_SAMPLES=200000 make bench           smaller files
+//! MEMWIDE_BENCH_GB=10 make bench                    a file of 10 GB too, in the folder for temporary files (TMPDIR)
 //! ```
 
 #![expect(
@@ -13,15 +15,13 @@
 )]
 
 use memwide_tests::generated::{self, Generated};
+use memwide_tests::measured::measure;
 use memwide_tests::memwide;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Runs of each program; the lowest counts, as noise only adds.
 const RUNS: usize = 3;
-
-/// Clock ticks of `/proc/self/stat` in a second: 100 on every Linux (`USER_HZ`).
-const TICKS: f64 = 100.0;
 
 struct Row {
     what: &'static str,
@@ -57,7 +57,7 @@ fn main() {
     let with_frames = Generated {
         samples: samples / 2,
         frames: 16,
-        ..wanted
+        ..wanted.clone()
     };
     generated::write(&stacked, &with_frames);
     let rows = [
@@ -104,82 +104,74 @@ fn main() {
             target: 12.0,
         },
     ];
-    println!(
-        "{:<26} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8}",
-        "one core, CPU seconds", "memwide", "perf", "M/s", "MiB", "ratio", "target"
-    );
+    print_head();
     for row in rows {
-        measure(&row, has_perf);
+        measure_row(&row, has_perf, RUNS);
+    }
+    let gigabytes = std::env::var("MEMWIDE_BENCH_GB").ok();
+    if let Some(gigabytes) = gigabytes.and_then(|text| text.parse::<u64>().ok()) {
+        measure_large(folder.path(), &wanted, gigabytes, has_perf);
     }
 }
 
-fn measure(row: &Row, has_perf: bool) {
-    let (mut ours, mut theirs) = (f64::INFINITY, f64::INFINITY);
-    let mut peak = 0;
-    for _ in 0..RUNS {
-        let (seconds, memory) = run(&memwide(), &row.ours, &row.file);
-        ours = ours.min(seconds);
-        peak = peak.max(memory);
+/// A file of so many gigabytes: memory is what it is about.
+fn measure_large(folder: &Path, wanted: &Generated, gigabytes: u64, has_perf: bool) {
+    let probe = folder.join("probe.data");
+    let short = Generated {
+        samples: 100_000,
+        ..wanted.clone()
+    };
+    generated::write(&probe, &short);
+    let bytes = std::fs::metadata(&probe).unwrap().len();
+    let samples = gigabytes * 1_000_000_000 / bytes * short.samples;
+    let large = folder.join("large.data");
+    let long = Generated {
+        samples,
+        ..wanted.clone()
+    };
+    generated::write(&large, &long);
+    let row = Row {
+        what: "report symbol,mem, large",
+        file: large,
+        samples,
+        ours: vec!["report", "--sort", "symbol,mem", "--limit", "100000"],
+        theirs: vec!["mem", "report", "--sort=symbol,mem", "--stdio"],
+        target: 10.0,
+    };
+    measure_row(&row, has_perf, 1);
+}
+
+fn print_head() {
+    println!(
+        "{:<26} {:>8} {:>8} {:>8} {:>6} {:>6} | {:>7} {:>7} | {:>8} {:>8}",
+        "", "one core", "CPU s", "M/s", "", "", "memory", "MiB", "all", "cores"
+    );
+    println!(
+        "{:<26} {:>8} {:>8} {:>8} {:>6} {:>6} | {:>7} {:>7} | {:>8} {:>8}",
+        "", "memwide", "perf", "memwide", "ratio", "target", "memwide", "perf", "memwide", "ratio"
+    );
+}
+
+fn measure_row(row: &Row, has_perf: bool, runs: usize) {
+    let (mut ours, mut theirs, mut wall) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    let (mut peak, mut their_peak) = (0, 0);
+    for _ in 0..runs {
+        let one = measure(&memwide(), &row.ours, &row.file, Some("0"));
+        ours = ours.min(one.cpu);
+        peak = peak.max(one.peak);
+        wall = wall.min(measure(&memwide(), &row.ours, &row.file, None).wall);
         if has_perf {
-            theirs = theirs.min(run(Path::new("perf"), &row.theirs, &row.file).0);
+            let perf = measure(Path::new("perf"), &row.theirs, &row.file, Some("0"));
+            theirs = theirs.min(perf.cpu);
+            their_peak = their_peak.max(perf.peak);
         }
     }
     let rate = row.samples as f64 / ours / 1e6;
-    let ratio = theirs / ours;
+    let (ratio, on_all) = (theirs / ours, theirs / wall);
     let miss = if ratio < row.target { " missed" } else { "" };
     println!(
-        "{:<26} {ours:>10.2} {theirs:>10.2} {rate:>10.2} {peak:>8} {ratio:>8.1} {:>8.0}{miss}",
+        "{:<26} {ours:>8.2} {theirs:>8.2} {rate:>8.2} {ratio:>6.1} {:>6.0} | {peak:>7} {their_peak:>7} | {wall:>8.2} \
+         {on_all:>8.1}{miss}",
         row.what, row.target
     );
-}
-
-/// CPU seconds of a program that reads a file, and the most memory it had (MiB, resident).
-fn run(program: &Path, arguments: &[&str], file: &Path) -> (f64, u64) {
-    let before = waited_for();
-    let mut child = Command::new("taskset")
-        .args(["-c", "0"])
-        .arg(program)
-        .args(arguments)
-        .arg("-i")
-        .arg(file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut peak = 0;
-    loop {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
-        peak = peak.max(status.ok().and_then(|text| high_water(&text)).unwrap_or(0));
-        if let Some(status) = child.try_wait().unwrap() {
-            assert!(
-                status.success(),
-                "{} {arguments:?}: {status}",
-                program.display()
-            );
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    (waited_for() - before, peak / 1024)
-}
-
-/// `VmHWM` in KiB.
-fn high_water(status: &str) -> Option<u64> {
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// CPU seconds of all children waited for (`cutime` and `cstime` of `/proc/self/stat`).
-fn waited_for() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = text
-        .rsplit(')')
-        .next()
-        .unwrap()
-        .split_whitespace()
-        .collect();
-    // The state is field 3 and the first here.
-    let ticks = |number: usize| fields[number - 3].parse::<f64>().unwrap();
-    (ticks(16) + ticks(17)) / TICKS
 }

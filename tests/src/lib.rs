@@ -8,6 +8,7 @@
 
 pub mod ask;
 pub mod generated;
+pub mod measured;
 mod pipeline;
 mod processes;
 pub mod programs;

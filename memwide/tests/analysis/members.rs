@@ -131,9 +131,10 @@ fn a_damaged_program_is_named_beside_every_answer() {
         return;
     };
     let file = folder.path().join("damaged.data");
-    write(&file, &program, &accesses(&program));
+    let accesses = accesses(&program);
     let bytes = std::fs::read(&program.path).unwrap();
     std::fs::write(&program.path, &bytes[..bytes.len() / 2]).unwrap();
+    write(&file, &program, &accesses); // a file changed later would not be believed
     for command in ["report", "script", "c2c", "annotate"] {
         let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
             .args([command, "-i"])

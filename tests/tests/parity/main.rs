@@ -13,6 +13,7 @@ mod collection;
 mod damaged;
 mod diff;
 mod jit;
+mod memory;
 mod other_order;
 mod perf;
 mod recorded;
