@@ -237,10 +237,19 @@ pub struct LineRow<'a> {
     pub nodes: Set<u8>,
     /// Physical lines.
     pub physical: Set<u64>,
-    /// Sites, by offset.
-    pub sites: Vec<SiteRow<'a>>,
     /// What the samples prove.
     pub verdict: Verdict,
+    /// Where its sites are, and what of them is wanted.
+    pub(super) of: (&'a Lines, &'a Line, Counter, Coalesce),
+}
+
+impl<'a> LineRow<'a> {
+    /// Its sites, by offset: put together when asked for, as there may be many.
+    pub fn sites(&self) -> Vec<SiteRow<'a>> {
+        let (lines, line, counter, coalesce) = self.of;
+        let sites: Vec<&Site> = lines.sites(line).collect();
+        lines.site_rows(&sites, counter, coalesce)
+    }
 }
 
 /// Lines as perf lists them, and those it does not.
@@ -328,7 +337,7 @@ impl Lines {
             } else {
                 judge(&sites, &self.names)
             },
-            sites: self.site_rows(&sites, counter, coalesce),
+            of: (self, line, counter, coalesce),
         }
     }
 

@@ -186,7 +186,7 @@ fn sites_are_told_apart_as_asked_and_sum_to_the_line() {
     let sites = |coalesce: &str| {
         let coalesce = Coalesce::parse(coalesce).unwrap();
         let shared = lines.shared(Display::Total, coalesce, false);
-        let rows = &shared.listed[0].sites;
+        let rows = &shared.listed[0].sites();
         rows.iter()
             .map(|row| row.counts.get(Counter::Hitm))
             .collect::<Vec<_>>()
@@ -197,7 +197,7 @@ fn sites_are_told_apart_as_asked_and_sum_to_the_line() {
     assert_eq!(sites("tid,iaddr").len(), 3);
     assert!(Coalesce::parse("ip").is_err());
     let shared = lines.shared(Display::Total, Coalesce::default(), false);
-    let row = &shared.listed[0].sites[0];
+    let row = &shared.listed[0].sites()[0];
     assert_eq!(row.latencies.local_hitm, Mean { n: 2, sum: 400 });
     assert_eq!(row.cpus.members(), [1, 2]);
 }

@@ -71,8 +71,8 @@ pub(super) fn line(answer: &Answer<'_>, at: usize, line: &LineRow<'_>) -> Value 
     put("nodes", json!(line.nodes.members()));
     put("physical_lines", line.physical.len().into());
     put("verdict", verdict(&line.verdict));
-    let sites = line
-        .sites
+    let sites = line.sites();
+    let sites = sites
         .iter()
         .filter(|site| answer.all || site.is_listed(answer.display));
     let sites: Vec<Value> = sites.map(|found| site(answer, line, found)).collect();

@@ -4,6 +4,7 @@ mod json;
 mod summary;
 mod tables;
 
+use crate::cli::Format;
 use crate::output::{Document, Section};
 use crate::recording::Leftovers;
 use crate::report::completeness;
@@ -36,8 +37,8 @@ pub(crate) struct Answer<'a> {
 const LINES_IN_TEXT: usize = 10;
 const SITES_IN_TEXT: usize = 20;
 
-/// The whole answer.
-pub(crate) fn document(answer: &Answer<'_>, left: &Leftovers) -> Document {
+/// The whole answer, in one format: there may be very many lines and sites.
+pub(crate) fn document(answer: &Answer<'_>, left: &Leftovers, format: Format) -> Document {
     let limit = answer.limit.unwrap_or(usize::MAX);
     let shared = answer
         .lines
@@ -46,43 +47,78 @@ pub(crate) fn document(answer: &Answer<'_>, left: &Leftovers) -> Document {
     let lines: Vec<(usize, &LineRow<'_>)> = lines.enumerate().collect();
     let written = shared.written.iter().take(limit);
     let written: Vec<(usize, &LineRow<'_>)> = written.enumerate().collect();
-    let json = json!({
-        "summary": json::summary(answer),
-        "shared": json::shared(&shared),
-        "details": details(answer),
-        "lines": lines.iter().map(|(at, line)| json::line(answer, *at, line)).collect::<Vec<_>>(),
-        "written": written.iter().map(|(at, line)| json::line(answer, *at, line)).collect::<Vec<_>>(),
-        "completeness": completeness(left),
-    });
-    let mut sections = vec![
-        summary::events(answer),
-        summary::shared(answer, &shared),
-        summary::details(answer),
-    ];
-    if !answer.stats_only {
-        sections.extend(verdicts(answer, &shared));
-        let most = answer.limit.unwrap_or(SITES_IN_TEXT);
-        if !lines.is_empty() {
-            sections.push(tables::lines(answer, &lines));
-            sections.extend(
-                lines
-                    .iter()
-                    .take(answer.limit.unwrap_or(LINES_IN_TEXT))
-                    .map(|(at, line)| tables::sites(answer, *at, line, most)),
-            );
-        }
-        if !written.is_empty() {
-            sections.push(tables::written(&written));
+    let mut document = Document::default();
+    match format {
+        Format::Json => document.json = whole(answer, left, &shared, [&lines, &written]),
+        Format::Csv if answer.stats_only => document.csv = json::csv_of_stats(answer, &shared),
+        Format::Csv => document.csv = json::csv(answer, &lines),
+        Format::Table => {
+            document.sections = sections(answer, &shared, [&lines, &written]);
+            document.notes = notes(answer, &shared, [lines.len(), written.len()]);
         }
     }
+    document
+}
+
+/// The JSON document.
+fn whole(
+    answer: &Answer<'_>,
+    left: &Leftovers,
+    shared: &Shared<'_>,
+    [lines, written]: [&[(usize, &LineRow<'_>)]; 2],
+) -> Value {
+    let all = |rows: &[(usize, &LineRow<'_>)]| -> Vec<Value> {
+        let rows = rows.iter();
+        rows.map(|(at, line)| json::line(answer, *at, line))
+            .collect()
+    };
+    json!({
+        "summary": json::summary(answer),
+        "shared": json::shared(shared),
+        "details": details(answer),
+        "lines": all(lines),
+        "written": all(written),
+        "completeness": completeness(left),
+    })
+}
+
+/// What people read.
+fn sections(
+    answer: &Answer<'_>,
+    shared: &Shared<'_>,
+    [lines, written]: [&[(usize, &LineRow<'_>)]; 2],
+) -> Vec<Section> {
+    let mut sections = vec![
+        summary::events(answer),
+        summary::shared(answer, shared),
+        summary::details(answer),
+    ];
+    if answer.stats_only {
+        return sections;
+    }
+    sections.extend(verdicts(answer, shared));
+    let most = answer.limit.unwrap_or(SITES_IN_TEXT);
+    if !lines.is_empty() {
+        sections.push(tables::lines(answer, lines));
+        let one_by_one = lines.iter().take(answer.limit.unwrap_or(LINES_IN_TEXT));
+        sections.extend(one_by_one.map(|(at, line)| tables::sites(answer, *at, line, most)));
+    }
+    if !written.is_empty() {
+        sections.push(tables::written(written));
+    }
+    sections
+}
+
+/// What is not shown.
+fn notes(answer: &Answer<'_>, shared: &Shared<'_>, [lines, written]: [usize; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for (all, shown, what) in [
         (
             shared.listed.len(),
-            lines.len().min(answer.limit.unwrap_or(LINES_IN_TEXT)),
+            lines.min(answer.limit.unwrap_or(LINES_IN_TEXT)),
             "shared",
         ),
-        (shared.written.len(), written.len(), "written"),
+        (shared.written.len(), written, "written"),
     ] {
         if all > shown && !answer.stats_only {
             notes.push(format!(
@@ -97,16 +133,7 @@ pub(crate) fn document(answer: &Answer<'_>, left: &Leftovers) -> Document {
             answer.lines.count()
         ));
     }
-    Document {
-        sections,
-        notes,
-        json,
-        csv: if answer.stats_only {
-            json::csv_of_stats(answer, &shared)
-        } else {
-            json::csv(answer, &lines)
-        },
-    }
+    notes
 }
 
 fn details(answer: &Answer<'_>) -> Value {

@@ -194,7 +194,9 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
         }
         columns.push(Column::new("load", "cycles"));
     }
-    let has_members = line.sites.iter().any(|site| site.member.is_some());
+    let sites = line.sites();
+    let has_members = sites.iter().any(|site| site.member.is_some());
+    let has_sources = sites.iter().any(|site| site.source.is_some());
     // Where there is little room, names tell more.
     let has_cpus = !has_members || answer.width >= MIDDLE;
     if has_cpus {
@@ -209,7 +211,7 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
     columns.push(Column::new("symbol", ""));
     if is_wide {
         columns.push(Column::new("object", ""));
-        if line.sites.iter().any(|site| site.source.is_some()) {
+        if has_sources {
             columns.push(Column::new("source", ""));
         }
     }
@@ -223,8 +225,7 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
         let part = site.counts.get(counter);
         (whole > 0).then(|| part as f64 / whole as f64).into()
     };
-    let listed = line
-        .sites
+    let listed = sites
         .iter()
         .filter(|site| answer.all || site.is_listed(answer.display));
     let all = listed.clone().count();
@@ -276,7 +277,7 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
                 cells.push(site.member.into());
             }
             cells.extend([json!(symbol), json!(short(site.dso))]);
-            if line.sites.iter().any(|site| site.source.is_some()) {
+            if has_sources {
                 cells.push(site.source.map(short).into());
             }
         } else {

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
         limit: rows.limit.map(|limit| limit as usize),
         width: output::width(),
     };
-    finish(document(&answer, &left), left, rows.format)
+    finish(document(&answer, &left, rows.format), left, rows.format)
 }
 
 fn display(name: &str) -> Result<Display, Failure> {
