@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::events::AUTO;
+
 /// Configuration of a collector.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -17,7 +19,8 @@ pub struct Config {
     pub spool: SpoolConfig,
     /// Rings between kernel and collector.
     pub rings: RingConfig,
-    /// What to collect. Events the machine does not have are reported, not refused.
+    /// What to collect: `auto` stands for what fits the machine (`memwide doctor` lists it). Events the machine does not
+    /// have are reported, not refused.
     pub events: Vec<EventConfig>,
     /// Name of this host in answers; empty: the kernel's host name.
     pub host: String,
@@ -40,7 +43,7 @@ impl Default for Config {
             endpoint: "http://127.0.0.1:7071".to_owned(),
             spool: SpoolConfig::default(),
             rings: RingConfig::default(),
-            events: default_events(),
+            events: vec![EventConfig::named(AUTO)],
             host: String::new(),
             labels: BTreeMap::new(),
             mmap_data: true,
@@ -101,8 +104,8 @@ impl Default for RingConfig {
 /// One event to collect. In lists of plain names each gets its default period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EventConfig {
-    /// `minor-faults`, `major-faults`, `cpu-clock`, `SYSTEM:NAME` (a tracepoint), `mem:0xADDR/LEN:rw` (a breakpoint),
-    /// `cpu/mem-loads,ldlat=30/P`, `cpu/mem-stores/P`, `ibs_op//`.
+    /// `auto`, `minor-faults`, `major-faults`, `cpu-clock`, `SYSTEM:NAME` (a tracepoint), `mem:0xADDR/LEN:rw` (a breakpoint),
+    /// `PMU/TERMS/` (`cpu/mem-loads,ldlat=30/P`, `ibs_op//`), a generic name (`LLC-load-misses`).
     pub name: String,
     /// Every how many events a sample is taken; not together with `freq`.
     pub period: Option<u64>,
@@ -136,20 +139,6 @@ impl EventConfig {
         self.callchain = true;
         self
     }
-}
-
-/// One of 19 minor faults costs the workload at most 4 % of its fault rate (a sample is 0.75–1.1 µs, a fault about 1.5 µs)
-/// and still shows every process start, which has hundreds; 19 is prime, so no regular pattern hides. Major faults wait
-/// for a disk: each is worth a sample. Precise events carry no callchain: it would make every record an interrupt.
-fn default_events() -> Vec<EventConfig> {
-    vec![
-        EventConfig::named("minor-faults").with_callchain(),
-        EventConfig::named("major-faults").with_callchain(),
-        EventConfig::named("cpu-clock").with_callchain(),
-        EventConfig::named("cpu/mem-loads,ldlat=30/P"),
-        EventConfig::named("cpu/mem-stores/P"),
-        EventConfig::named("ibs_op//"),
-    ]
 }
 
 /// A table, or only a name (as lists in environment variables have it).

@@ -161,7 +161,12 @@ impl Memory {
         may_err: bool,
     ) -> Classified {
         let mut class = match self.data_src {
-            Some(word) => classify(word, pmu),
+            Some(word) => {
+                let by_event = event
+                    .config
+                    .and_then(|config| memwide_model::implied(cpu, config, word));
+                classify(by_event.unwrap_or(word), pmu)
+            }
             None => Classified::NONE,
         };
         if let Some(op) = self.refined {

@@ -13,13 +13,14 @@ mod errata;
 mod hash;
 mod id;
 mod ledger;
+mod load_miss;
 mod moments;
 pub mod perf_text;
 mod pmu;
 
-/// Revision of the taxonomy: raised whenever [`classify`] answers differently than before for any word, so that rows of
-/// older decoders can be told from new ones and classified again.
-pub const TAXONOMY: u16 = 1;
+/// Revision of the taxonomy: raised whenever [`classify`] answers differently than before for any word, or [`implied`] for
+/// any event, so that rows of older decoders can be told from new ones and classified again.
+pub const TAXONOMY: u16 = 2;
 
 pub use access::{
     Blocked, Context, LatencyKind, Level, Locality, LocalityBasis, MemRegion, Op, Outcome, Region,
@@ -37,5 +38,6 @@ pub use id::{
     SourceId, StackId, WorkloadId,
 };
 pub use ledger::Reason;
+pub use load_miss::{LoadMiss, implied, load_misses};
 pub use moments::Moments;
 pub use pmu::Pmu;

@@ -7,6 +7,7 @@ use memwide_proto::v1::Capability;
 
 use super::ladder::Shed;
 use super::machine::Machine;
+use super::rights::{Cap, Rights};
 use super::spec::Absent;
 
 /// It works; `missing` is what it has to do without.
@@ -30,6 +31,17 @@ pub(crate) fn works(name: &str, tier: Option<Tier>, missing: &[Shed]) -> Capabil
             format!("without {without}")
         },
         remedy: list(|shed| shed.remedy),
+    }
+}
+
+/// Something worth knowing that stops nothing.
+pub(crate) fn note(name: &str, reason: impl Into<String>, remedy: &str) -> Capability {
+    Capability {
+        name: name.to_owned(),
+        tier: String::new(),
+        available: true,
+        reason: reason.into(),
+        remedy: remedy.to_owned(),
     }
 }
 
@@ -64,14 +76,7 @@ pub(crate) fn refused(
 /// What an error of `perf_event_open` or of mapping a ring means, and what to do.
 pub(crate) fn explain(error: &io::Error, machine: &Machine) -> (String, &'static str) {
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => {
-            let level = machine.setting("perf_event_paranoid");
-            let level = level.map_or_else(|| "unknown".to_owned(), |level| level.to_string());
-            (
-                format!("not permitted (kernel.perf_event_paranoid is {level})"),
-                "run as root, give the process CAP_PERFMON, or set kernel.perf_event_paranoid to 0 or lower",
-            )
-        }
+        Some(code @ (libc::EACCES | libc::EPERM)) => not_permitted(code, machine),
         Some(libc::EMFILE | libc::ENFILE) => (
             "too many open files: an event needs a descriptor on each CPU".to_owned(),
             "raise the limit of open files (ulimit -n, LimitNOFILE=)",
@@ -91,18 +96,59 @@ pub(crate) fn explain(error: &io::Error, machine: &Machine) -> (String, &'static
         ),
         Some(libc::EBUSY) => (
             "the counter is in use by somebody else".to_owned(),
-            "stop other profilers, or kernel.nmi_watchdog",
+            "stop other profilers, and sysctl kernel.nmi_watchdog=0",
         ),
         Some(libc::ENOSPC) => (
             "all hardware breakpoints are in use".to_owned(),
             "stop debuggers, or ask for fewer breakpoints",
         ),
+        Some(libc::ENOSYS) if Rights::read(machine).filtered => seccomp(),
         Some(libc::ENOSYS) => (
             "this kernel is built without perf events".to_owned(),
             "boot a kernel with CONFIG_PERF_EVENTS",
         ),
         _ => (format!("the kernel refuses it: {error}"), ""),
     }
+}
+
+/// Refusals by level of paranoia are `EACCES`, those of filters and of lockdown `EPERM`.
+fn not_permitted(code: i32, machine: &Machine) -> (String, &'static str) {
+    let rights = Rights::read(machine);
+    if code == libc::EPERM && rights.locked_down {
+        return (
+            "the kernel is locked down to confidentiality".to_owned(),
+            "boot with lockdown=integrity",
+        );
+    }
+    if code == libc::EPERM && rights.filtered {
+        return seccomp();
+    }
+    let level = rights.paranoid;
+    let level = level.map_or_else(|| "unknown".to_owned(), |level| level.to_string());
+    let reason = format!("not permitted (kernel.perf_event_paranoid is {level})");
+    if rights.has(Cap::Perfmon) && rights.ignores_perfmon() {
+        return (
+            reason + ": kernels of distributions with such a level ignore CAP_PERFMON",
+            "sysctl kernel.perf_event_paranoid=2, or give the process CAP_SYS_ADMIN",
+        );
+    }
+    if !rights.in_first_user {
+        return (
+            reason + ": in a user namespace no capability counts for perf events",
+            "run in the host's user namespace (no rootless container, hostUsers: true)",
+        );
+    }
+    (
+        reason,
+        "run as root, give the process CAP_PERFMON, or set kernel.perf_event_paranoid to 0 or lower",
+    )
+}
+
+fn seccomp() -> (String, &'static str) {
+    (
+        "a seccomp filter refuses perf_event_open".to_owned(),
+        "allow perf_event_open in the container's seccomp profile (seccompProfile: Unconfined, or a profile of your own)",
+    )
 }
 
 #[cfg(test)]

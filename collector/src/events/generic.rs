@@ -115,6 +115,7 @@ pub(crate) fn generic(name: &str) -> Option<Result<EventSpec, Absent>> {
         format: String::new(),
         countable: false,
         leader: None,
+        cpus: None,
     }))
 }
 

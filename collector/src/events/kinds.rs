@@ -1,6 +1,7 @@
 //! Software events, tracepoints, hardware breakpoints.
 
 use std::fs;
+use std::path::PathBuf;
 
 use memwide_model::{LatencyKind, Tier};
 use memwide_perf_abi::{attr_kind, sample};
@@ -34,6 +35,7 @@ fn spec(name: &str, pmu: &str, population: &str) -> EventSpec {
         format: String::new(),
         countable: true,
         leader: None,
+        cpus: None,
     }
 }
 
@@ -90,15 +92,7 @@ pub(super) fn tracepoint(
         let remedy = "write it as SYSTEM:NAME";
         return Err(absent("this is no name of a tracepoint".to_owned(), remedy));
     }
-    let tracing = machine.tracing().ok_or_else(|| {
-        let folder = fs::read_dir(machine.sys.join("kernel/tracing"));
-        if folder.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied) {
-            let remedy = "run as root, or let your group read the tracing file system";
-            return absent("the tracing file system may not be read".to_owned(), remedy);
-        }
-        let remedy = "mount it: mount -t tracefs none /sys/kernel/tracing";
-        absent("the tracing file system is not mounted".to_owned(), remedy)
-    })?;
+    let tracing = tracing(machine)?;
     let folder = tracing.join("events").join(system).join(tracepoint);
     let read = |file: &str| {
         fs::read_to_string(folder.join(file)).map_err(|error| match error.kind() {
@@ -123,6 +117,26 @@ pub(super) fn tracepoint(
     spec.attr.sample_type |= sample::RAW;
     spec.format = read("format")?;
     Ok(spec)
+}
+
+/// Where tracepoints are described.
+pub(super) fn tracing(machine: &Machine) -> Result<PathBuf, Absent> {
+    machine.tracing().ok_or_else(|| {
+        let folder = fs::read_dir(machine.sys.join("kernel/tracing"));
+        let (reason, remedy) =
+            if folder.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied) {
+                (
+                    "the tracing file system may not be read",
+                    "run as root, or let your group read the tracing file system",
+                )
+            } else {
+                (
+                    "the tracing file system is not mounted",
+                    "mount it: mount -t tracefs none /sys/kernel/tracing",
+                )
+            };
+        Absent::new(Tier::Software, reason, remedy)
+    })
 }
 
 /// `mem:0xADDR[/LEN][:rwx]`, each access a sample. `rest` is what follows `mem:`.

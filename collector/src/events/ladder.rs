@@ -87,15 +87,15 @@ pub(crate) const SHEDS: &[Shed] = &[
     Shed {
         what: "zero skid",
         remedy: "",
-        asks: |attr| attr.flags.precise_ip() == 2,
+        asks: |attr| attr.flags.precise_ip() >= 2,
         drop: |attr| attr.flags = attr.flags.with_precise_ip(1),
     },
 ];
 
 /// Calls `open` with `attr`, then with ever less, until it works.
 ///
-/// First each thing alone is left out, so that one refusal costs one thing; then more and more of them together. Other
-/// errors than "I do not take this attr" end it at once.
+/// First each thing alone is left out, so that one refusal costs one thing; then more and more of them together, and what
+/// turns out not to have been the reason comes back. Other errors than "I do not take this attr" end it at once.
 pub(crate) fn open_with_less<T>(
     attr: &Attr,
     mut open: impl FnMut(&Attr) -> io::Result<T>,
@@ -117,20 +117,40 @@ pub(crate) fn open_with_less<T>(
             return Ok((opened, less, vec![*shed]));
         }
     }
-    let mut less = attr.clone();
     let mut dropped = Vec::new();
-    for shed in SHEDS {
-        if (shed.asks)(&less) {
-            (shed.drop)(&mut less);
-            dropped.push(*shed);
-            if dropped.len() > 1
-                && let Ok(opened) = open(&less)
-            {
-                return Ok((opened, less, dropped));
-            }
+    let mut less = attr.clone();
+    for shed in SHEDS.iter().filter(|shed| (shed.asks)(attr)) {
+        (shed.drop)(&mut less);
+        dropped.push(*shed);
+        if dropped.len() > 1
+            && let Ok(opened) = open(&less)
+        {
+            return Ok(take_back(attr, (opened, less, dropped), open));
         }
     }
     Err(refused)
+}
+
+/// What was dropped on the way to what was refused is asked for again, one thing at a time.
+fn take_back<T>(
+    attr: &Attr,
+    mut best: (T, Attr, Vec<Shed>),
+    mut open: impl FnMut(&Attr) -> io::Result<T>,
+) -> (T, Attr, Vec<Shed>) {
+    let mut at = 0;
+    while at < best.2.len() && best.2.len() > 1 {
+        let mut fewer = best.2.clone();
+        fewer.remove(at);
+        let mut more = attr.clone();
+        for shed in &fewer {
+            (shed.drop)(&mut more);
+        }
+        match open(&more) {
+            Ok(opened) => best = (opened, more, fewer),
+            Err(_) => at += 1,
+        }
+    }
+    best
 }
 
 fn may_be_the_attr(error: &io::Error) -> bool {
@@ -189,6 +209,10 @@ mod tests {
         check(
             |attr| attr.read_format != 0 || attr.samples(sample::DATA_PAGE_SIZE),
             &["exact counts of lost samples", "page sizes"],
+        );
+        check(
+            |attr| attr.samples(sample::DATA_PAGE_SIZE) || attr.flags.precise_ip() > 1,
+            &["page sizes", "zero skid"],
         );
     }
 

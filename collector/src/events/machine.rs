@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use memwide_model::Cpu;
+
 /// The roots of the kernel's file systems.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
@@ -59,6 +61,38 @@ impl Machine {
             .find(|path| path.join("events").is_dir())
     }
 
+    /// Names of all PMUs, sorted.
+    pub(crate) fn pmu_names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.sys.join("bus/event_source/devices"));
+        let names = entries.into_iter().flatten().flatten();
+        let mut names: Vec<String> = names
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// What `/proc/cpuinfo` says of the first CPU, as perf's header would.
+    pub(crate) fn cpu(&self) -> Cpu {
+        let parts = ["vendor_id", "cpu family", "model"];
+        let parts = parts.map(|name| self.cpuinfo(name).unwrap_or_default());
+        Cpu::parse(&parts.join(","), std::env::consts::ARCH)
+    }
+
+    /// A field of the first CPU in `/proc/cpuinfo`.
+    pub(crate) fn cpuinfo(&self, name: &str) -> Option<String> {
+        let text = self.proc_text("cpuinfo")?;
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = lines.find(|(key, _)| key.trim() == name)?;
+        Some(value.trim().to_owned())
+    }
+
+    /// Nodes of memory; 1 where the kernel knows none.
+    pub(crate) fn node_count(&self) -> usize {
+        let online = self.sys_text("devices/system/node/online");
+        online.map_or(1, |list| parse_list(&list).len().max(1))
+    }
+
     /// A `kernel.*` setting as a number.
     pub(crate) fn setting(&self, name: &str) -> Option<i64> {
         self.proc_text(&format!("sys/kernel/{name}"))?.parse().ok()
@@ -78,6 +112,12 @@ impl Machine {
 }
 
 impl Pmu {
+    /// CPUs that have it, where not all do: of hybrid machines.
+    pub(crate) fn cpus(&self) -> Option<Vec<u32>> {
+        let list = parse_list(&text(&self.folder.join("cpus"))?);
+        (!list.is_empty()).then_some(list)
+    }
+
     /// The terms of an event the PMU names, as `event=0xcd,umask=0x1,ldlat=3`.
     pub(crate) fn event_terms(&self, event: &str) -> Option<String> {
         text(&self.folder.join("events").join(event))

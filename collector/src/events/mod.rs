@@ -4,10 +4,15 @@ mod capability;
 mod generic;
 mod kinds;
 mod ladder;
+mod limits;
 pub(crate) mod machine;
 mod open;
+mod plan;
 mod pmu;
+mod rights;
 mod rings;
+#[cfg(test)]
+mod scenarios;
 mod spec;
 
 pub(crate) use capability::explain;
@@ -15,6 +20,7 @@ pub(crate) use generic::exclude;
 pub(crate) use ladder::open_with_less;
 pub use open::OpenError;
 pub(crate) use open::{EventSet, OpenEvent, probe, raise_file_limit};
+pub(crate) use plan::AUTO;
 #[cfg(test)]
 pub(crate) use rings::side_band_layout;
 pub(crate) use rings::{DUMMY, side_band_attr};

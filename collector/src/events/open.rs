@@ -9,10 +9,15 @@ use memwide_proto::v1::{Capability, EventDesc};
 
 use super::capability::{absent, refused, works};
 use super::ladder::open_with_less;
+use super::limits::{Need, limits};
 use super::machine::Machine;
-use super::rings::{CpuRings, SIDE_BAND_NAME, in_shared_ring, open_rings};
+use super::plan::{Plan, plan};
+use super::rings::{
+    APART_BYTES, CpuRings, SIDE_BAND_NAME, in_shared_ring, open_rings, side_band_attr,
+};
 use super::spec::{EventSpec, is_counted, resolve};
 use crate::config::Config;
+use crate::ring::ring_size;
 use crate::sys::{ATTR_BYTES, Descriptor};
 
 /// The side-band leader's place in the source's events.
@@ -79,7 +84,7 @@ impl EventSet {
     /// Opens what `config` asks for, as far as the machine has it.
     pub(crate) fn open(config: &Config, machine: &Machine) -> Result<Self, OpenError> {
         raise_file_limit();
-        let mut capabilities = Vec::new();
+        let (specs, mut capabilities) = choose(config, machine);
         let (rings, side_band_attr) = open_rings(config, machine, &mut capabilities)?;
         let mut set = Self {
             side_band: describe_side_band(&side_band_attr, &rings),
@@ -89,13 +94,6 @@ impl EventSet {
             others: HashSet::new(),
             capabilities,
         };
-        let mut specs = Vec::new();
-        for event in &config.events {
-            match resolve(event, config.callchain_frames_max, machine) {
-                Ok(spec) => specs.push(spec),
-                Err(why) => set.capabilities.push(absent(&event.name, &why)),
-            }
-        }
         let shared = in_shared_ring(&specs);
         for spec in &specs {
             let apart =
@@ -105,9 +103,10 @@ impl EventSet {
         let all = set.events.iter().filter(|event| !event.counted);
         set.others = all.flat_map(|event| event.desc.ids.clone()).collect();
         if set.events.is_empty() {
-            let first = set.capabilities.iter().find(|one| !one.available);
+            // Rows of events come last.
+            let first = set.capabilities.iter().rfind(|one| !one.available);
             return Err(OpenError::NoEvent {
-                asked: config.events.len(),
+                asked: specs.len(),
                 first: first.map_or_else(
                     || "the list of events is empty".to_owned(),
                     |one| format!("{}: {}; {}", one.name, one.reason, one.remedy),
@@ -125,7 +124,8 @@ impl EventSet {
         let (mut descriptors, mut leaders) = (Vec::new(), Vec::new());
         let mut said = None;
         let mut failed_on = 0_usize;
-        for rings in &mut self.cpus {
+        let has_it = |cpu: u32| spec.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
+        for rings in self.cpus.iter_mut().filter(|rings| has_it(rings.cpu)) {
             let (cpu, rings_before) = (rings.cpu, rings.samples.len());
             let opened = rings.place_for(apart).and_then(|ring| {
                 let leader = &ring.leader;
@@ -255,33 +255,97 @@ pub(crate) fn raise_file_limit() {
     }
 }
 
+/// The events that fit the machine, and what is said of it before anything is opened.
+fn choose(config: &Config, machine: &Machine) -> (Vec<EventSpec>, Vec<Capability>) {
+    let Plan { events, mut said } = plan(&config.events, machine);
+    let mut specs = Vec::new();
+    let mut missing = Vec::new();
+    for event in &events {
+        match resolve(event, config.callchain_frames_max, machine) {
+            Ok(spec) => specs.push(spec),
+            Err(why) => missing.push(absent(&event.name, &why)),
+        }
+    }
+    let mut all = limits(need(config, &specs, machine), machine);
+    all.append(&mut said);
+    all.append(&mut missing);
+    (specs, all)
+}
+
+/// On each CPU a ring of side-band, one of samples, one for each further event counted in software; a descriptor each, and
+/// for each event and leader.
+fn need(config: &Config, specs: &[EventSpec], machine: &Machine) -> Need {
+    let cpus = machine.online_cpus();
+    let page = Machine::page_size();
+    let ring = |bytes: u64| (ring_size(bytes, page) + page) as u64;
+    let counted = specs.iter().filter(|spec| is_counted(&spec.attr)).count();
+    let apart = counted.saturating_sub(1) as u64;
+    let on_each = ring(config.rings.side_band_bytes)
+        + ring(config.rings.sample_bytes)
+        + apart * ring(APART_BYTES);
+    let of_events = specs.iter().map(|spec| {
+        let on = spec.cpus.as_ref().map_or(cpus.len(), Vec::len) as u64;
+        on * (1 + u64::from(spec.leader.is_some()))
+    });
+    let cpus = cpus.len() as u64;
+    Need {
+        descriptors: cpus * (2 + apart) + of_events.sum::<u64>(),
+        ring_bytes: cpus * on_each,
+    }
+}
+
 /// What this machine can collect with this configuration, in which tier, and why not better. Starts nothing.
 pub(crate) fn probe(config: &Config, machine: &Machine) -> Vec<Capability> {
     // Small rings: only whether they can be had is asked, and a running collector holds its own.
-    let mut config = config.clone();
+    let mut small = config.clone();
     let page = Machine::page_size() as u64;
-    config.rings.sample_bytes = page;
-    config.rings.side_band_bytes = page;
-    match EventSet::open(&config, machine) {
-        Ok(set) => set.capabilities,
-        Err(error) => {
-            let mut all: Vec<Capability> = Vec::new();
-            if let OpenError::SideBand { source, .. } = &error {
-                all.push(refused(SIDE_BAND_NAME, None, source, machine));
+    small.rings.sample_bytes = page;
+    small.rings.side_band_bytes = page;
+    match EventSet::open(&small, machine) {
+        Ok(set) => with_limits_of(config, set.capabilities, machine),
+        Err(_) => survey(config, machine, |attr, leader, cpu| {
+            let leader = leader.map(|attr| Descriptor::open(attr, cpu)).transpose()?;
+            match &leader {
+                Some(leader) => Descriptor::open_in_group(attr, cpu, leader),
+                None => Descriptor::open(attr, cpu),
             }
-            for event in &config.events {
-                all.push(match resolve(event, config.callchain_frames_max, machine) {
-                    Err(why) => absent(&event.name, &why),
-                    Ok(spec) => {
-                        let cpu = machine.online_cpus().first().copied().unwrap_or(0);
-                        match open_with_less(&spec.attr, |attr| Descriptor::open(attr, cpu)) {
-                            Ok((_, _, sheds)) => works(&spec.name, Some(spec.tier), &sheds),
-                            Err(error) => refused(&spec.name, Some(spec.tier), &error, machine),
-                        }
-                    }
-                });
-            }
-            all
-        }
+            .map(drop)
+        }),
     }
+}
+
+/// What `open` says of the leader of all, and of every event on the first CPU that has it.
+pub(super) fn survey(
+    config: &Config,
+    machine: &Machine,
+    mut open: impl FnMut(&Attr, Option<&Attr>, u32) -> io::Result<()>,
+) -> Vec<Capability> {
+    let (specs, mut all) = choose(config, machine);
+    let online = machine.online_cpus();
+    let first = online.first().copied().unwrap_or(0);
+    let side_band = side_band_attr(config, Machine::page_size());
+    all.push(
+        match open_with_less(&side_band, |attr| open(attr, None, first)) {
+            Ok(((), _, sheds)) => works(SIDE_BAND_NAME, None, &sheds),
+            Err(error) => refused(SIDE_BAND_NAME, None, &error, machine),
+        },
+    );
+    for spec in &specs {
+        let own = spec.cpus.as_ref().and_then(|cpus| cpus.first());
+        let cpu = own.copied().unwrap_or(first);
+        let opened = open_with_less(&spec.attr, |attr| open(attr, spec.leader.as_ref(), cpu));
+        all.push(match opened {
+            Ok(((), _, sheds)) => works(&spec.name, Some(spec.tier), &sheds),
+            Err(error) => refused(&spec.name, Some(spec.tier), &error, machine),
+        });
+    }
+    all
+}
+
+/// Limits are those of the rings a collector would have, not of the small ones of a probe.
+fn with_limits_of(config: &Config, found: Vec<Capability>, machine: &Machine) -> Vec<Capability> {
+    let (_, mut all) = choose(config, machine);
+    let known: HashSet<String> = all.iter().map(|one| one.name.clone()).collect();
+    all.extend(found.into_iter().filter(|one| !known.contains(&one.name)));
+    all
 }

@@ -1,6 +1,6 @@
 //! Events of PMUs by the terms sysfs explains: Intel's `mem-loads` and `mem-stores`, AMD's `ibs_op`.
 
-use memwide_model::{Cpu, LatencyKind, Tier};
+use memwide_model::{LatencyKind, Tier, load_misses};
 use memwide_perf_abi::{Attr, AttrFlags, sample};
 
 use super::machine::{Machine, Pmu, place};
@@ -28,6 +28,7 @@ pub(super) fn event(
     let (pmu, found_as) = find(pmu_name, machine)?;
     let mut builder = Terms {
         pmu: &pmu,
+        machine,
         words: [0; 4],
     };
     for term in terms.split(',').filter(|term| !term.is_empty()) {
@@ -47,9 +48,13 @@ pub(super) fn event(
         format: String::new(),
         countable: false,
         leader: None,
+        cpus: pmu.cpus(),
     };
     if pmu_name == "ibs_op" {
-        if builder.add("cnt_ctl=1").is_ok() {
+        spec.threshold_cycles = builder.value_of("ldlat");
+        // A filter throws samples away behind the counter: their periods add up to nothing.
+        let filtered = spec.threshold_cycles > 0 || builder.value_of("l3missonly") > 0;
+        if builder.add("cnt_ctl=1").is_ok() && !filtered {
             "dispatched micro-ops".clone_into(&mut spec.population);
         }
         spec.latency_kind = LatencyKind::IbsMiss;
@@ -63,16 +68,25 @@ pub(super) fn event(
                 .min(3)
         };
         spec.attr.flags = spec.attr.flags.with_precise_ip(precise);
-        if precise == 0 {
+        let cpu = machine.cpu();
+        let miss = load_misses(cpu).iter().find(|miss| wants(miss.name));
+        if is_power(machine) && (wants("mem-loads") || wants("mem-stores")) {
+            // Sampled by marked instructions: exact without asking for it, and no count of accesses.
+            spec.latency_kind = LatencyKind::Unknown;
+        } else if precise == 0 {
             spec.tier = Tier::Event;
             spec.attr.sample_type = BASE;
+        } else if let Some(miss) = miss {
+            miss.population.clone_into(&mut spec.population);
+            spec.attr.sample_type &= !sample::WEIGHT_STRUCT;
+            spec.attr.sample_period = miss_period(miss.config);
         } else if wants("mem-loads") {
-            spec.latency_kind = cpu(machine).load_latency();
+            spec.latency_kind = cpu.load_latency();
             spec.threshold_cycles = builder.value_of("ldlat");
-            spec.leader = aux_leader(&pmu)?;
+            spec.leader = aux_leader(&pmu, machine)?;
         } else if wants("mem-stores") {
             "retired stores".clone_into(&mut spec.population);
-            spec.latency_kind = cpu(machine).store_latency();
+            spec.latency_kind = cpu.store_latency();
         }
     }
     [
@@ -82,6 +96,20 @@ pub(super) fn event(
         spec.attr.config3,
     ] = builder.words;
     Ok(spec)
+}
+
+/// Lines of other sockets' caches are rarer than their memory, and each tells of sharing. Primes.
+fn miss_period(config: u64) -> u64 {
+    match config {
+        0x01d3 => PEBS_PERIOD,
+        0x20d1 => 200_117,
+        _ => 4_999,
+    }
+}
+
+pub(super) fn is_power(machine: &Machine) -> bool {
+    let cpu = machine.cpuinfo("cpu");
+    cpu.is_some_and(|cpu| cpu.starts_with("POWER"))
 }
 
 /// Hybrid machines call the PMU of their fast cores `cpu_core`.
@@ -127,6 +155,7 @@ fn why_not(name: &str, machine: &Machine) -> Absent {
 
 struct Terms<'a> {
     pmu: &'a Pmu,
+    machine: &'a Machine,
     words: [u64; 4],
 }
 
@@ -143,6 +172,14 @@ impl Terms<'_> {
             for term in event.split(',').filter(|term| term.contains('=')) {
                 self.add(term)?;
             }
+            return Ok(());
+        }
+        let known = load_misses(self.machine.cpu()).iter();
+        if let Some(miss) = known
+            .filter(|_| value.is_empty())
+            .find(|one| one.name == key)
+        {
+            self.words[0] |= miss.config;
             return Ok(());
         }
         let format = self.pmu.format(key).ok_or_else(unknown)?;
@@ -171,11 +208,15 @@ impl Terms<'_> {
 }
 
 /// Sapphire Rapids counts loads only in a group led by `mem-loads-aux`.
-fn aux_leader(pmu: &Pmu) -> Result<Option<Attr>, Absent> {
+fn aux_leader(pmu: &Pmu, machine: &Machine) -> Result<Option<Attr>, Absent> {
     let Some(terms) = pmu.event_terms("mem-loads-aux") else {
         return Ok(None);
     };
-    let mut builder = Terms { pmu, words: [0; 4] };
+    let mut builder = Terms {
+        pmu,
+        machine,
+        words: [0; 4],
+    };
     for term in terms.split(',') {
         builder.add(term)?;
     }
@@ -183,18 +224,6 @@ fn aux_leader(pmu: &Pmu) -> Result<Option<Attr>, Absent> {
     attr.flags = AttrFlags::default().with_disabled(true);
     attr.config1 = builder.words[1];
     Ok(Some(attr))
-}
-
-/// What `/proc/cpuinfo` says of the CPU, as perf's header would.
-fn cpu(machine: &Machine) -> Cpu {
-    let cpuinfo = machine.proc_text("cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        let mut named = lines.filter(|(key, _)| key.trim() == name);
-        named.next().map_or("", |(_, value)| value.trim())
-    };
-    let parts = [field("vendor_id"), field("cpu family"), field("model")];
-    Cpu::parse(&parts.join(","), std::env::consts::ARCH)
 }
 
 #[cfg(test)]

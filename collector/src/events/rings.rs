@@ -22,7 +22,7 @@ pub(super) const SIDE_BAND_NAME: &str = "side-band";
 const MOST: &str = "minor-faults";
 /// Bytes of the ring of a further event counted in software: some 300 samples with callchains between two looks. Of the
 /// default events that is `major-faults`, each of which waited for a disk.
-const APART_BYTES: u64 = 64 << 10;
+pub(super) const APART_BYTES: u64 = 64 << 10;
 
 /// The rings of one CPU and their leaders.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use memwide_perf_abi::{Attr, AttrFlags, attr_kind, read_format, sample};
 
 use super::generic::generic;
 use super::machine::Machine;
+use super::plan::AUTO;
 use super::{kinds, pmu};
 use crate::config::EventConfig;
 
@@ -25,6 +26,8 @@ pub(crate) struct EventSpec {
     pub(crate) countable: bool,
     /// An event that must lead its group, of the same PMU.
     pub(crate) leader: Option<Attr>,
+    /// CPUs that have it; `None`: all.
+    pub(crate) cpus: Option<Vec<u32>>,
 }
 
 /// Why an event is not there.
@@ -78,7 +81,14 @@ pub(crate) fn resolve(
         let remedy = "give a period of at least 1";
         return Err(Absent::new(Tier::Software, "its period is 0", remedy));
     }
-    let mut spec = if let Some(spec) = kinds::software(name) {
+    let mut spec = if name == AUTO {
+        let remedy = "give periods to events by their names; `memwide doctor` lists them";
+        return Err(Absent::new(
+            Tier::Software,
+            "`auto` takes no settings",
+            remedy,
+        ));
+    } else if let Some(spec) = kinds::software(name) {
         spec
     } else if let Some(rest) = name.strip_prefix("mem:") {
         kinds::breakpoint(name, rest)?

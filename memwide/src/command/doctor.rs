@@ -82,13 +82,18 @@ fn verdict(rows: &[Capability]) -> Vec<String> {
         "event" => "best tier: event (hardware events without data source)".to_owned(),
         _ => "best tier: software (faults, breakpoints, tracepoints, clock); levels and latencies need a PMU".to_owned(),
     });
-    // A remedy in full, where the table had to cut it.
-    for row in rows
-        .iter()
-        .filter(|row| !row.available && !row.remedy.is_empty())
-    {
-        lines.push(format!("{}: {}", row.name, row.remedy));
+    // A remedy in full, where the table had to cut it; once where several rows want the same.
+    let mut told: Vec<(Vec<&str>, &str)> = Vec::new();
+    for row in rows.iter().filter(|row| !row.remedy.is_empty()) {
+        match told.iter_mut().find(|(_, remedy)| *remedy == row.remedy) {
+            Some((names, _)) => names.push(&row.name),
+            None => told.push((vec![&row.name], &row.remedy)),
+        }
     }
+    lines.extend(
+        told.iter()
+            .map(|(names, remedy)| format!("{}: {remedy}", names.join(", "))),
+    );
     lines
 }
 
@@ -121,6 +126,7 @@ mod tests {
 
     #[test]
     fn every_remedy_is_printed_in_full() {
-        assert!(verdict(&[row("precise", false)]).contains(&"x: bare metal".to_owned()));
+        let rows = [row("precise", false), row("event", false)];
+        assert!(verdict(&rows).contains(&"x, x: bare metal".to_owned()));
     }
 }

@@ -1,0 +1,223 @@
+//! What limits a collector here, found before anything is opened: rights, settings, memory, descriptors.
+//!
+//! Each row names one thing that a person can switch; nothing here stops the collector.
+
+use memwide_proto::v1::Capability;
+
+use super::capability::note;
+use super::machine::Machine;
+use super::rights::{Cap, Rights};
+
+/// Descriptors for files, the spool, connections.
+const SPARE: u64 = 64;
+
+/// What a collector with its configuration takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub(crate) descriptors: u64,
+    /// Bytes of rings on all CPUs.
+    pub(crate) ring_bytes: u64,
+}
+
+/// All rows, those of what is fine included: a missing row would say nothing.
+pub(crate) fn limits(need: Need, machine: &Machine) -> Vec<Capability> {
+    let rights = Rights::read(machine);
+    vec![
+        all_cpus(&rights, machine),
+        all_processes(&rights, machine),
+        descriptors(need, &rights, machine),
+        locked_memory(need, &rights, machine),
+        tracepoints(machine),
+        counters(machine),
+        sample_rate(machine),
+        pressure(machine),
+    ]
+}
+
+fn no(name: &str, reason: impl Into<String>, remedy: impl Into<String>) -> Capability {
+    Capability {
+        available: false,
+        remedy: remedy.into(),
+        ..note(name, reason, "")
+    }
+}
+
+/// Events of all processes on all CPUs.
+fn all_cpus(rights: &Rights, machine: &Machine) -> Capability {
+    const NAME: &str = "all-processes-events";
+    let Some(level) = rights.paranoid else {
+        let release = machine
+            .proc_text("sys/kernel/osrelease")
+            .unwrap_or_default();
+        let reason =
+            format!("kernel {release} shows no kernel.perf_event_paranoid: it has no perf events");
+        return no(NAME, reason, "boot a kernel with CONFIG_PERF_EVENTS");
+    };
+    if rights.locked_down && !rights.has(Cap::SysAdmin) {
+        let reason = "the kernel is locked down to confidentiality";
+        return no(NAME, reason, "boot with lockdown=integrity");
+    }
+    if rights.sees_all() || level < 0 {
+        return note(NAME, "", "");
+    }
+    if !rights.in_first_user {
+        return no(
+            NAME,
+            "in a user namespace no capability counts for perf events",
+            "run in the host's user namespace (no rootless container, hostUsers: true)",
+        );
+    }
+    let reason = format!("kernel.perf_event_paranoid is {level}");
+    if rights.has(Cap::Perfmon) {
+        return no(
+            NAME,
+            format!("{reason}: kernels of distributions with such a level ignore CAP_PERFMON"),
+            "sysctl kernel.perf_event_paranoid=2, or give the process CAP_SYS_ADMIN",
+        );
+    }
+    let remedy = "run as root, or give the process CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
+    if level == 0 {
+        return note(NAME, format!("{reason}: without tracepoints"), remedy);
+    }
+    no(
+        NAME,
+        format!("{reason} and the process has neither CAP_PERFMON nor CAP_SYS_ADMIN"),
+        remedy,
+    )
+}
+
+/// Names and mappings of processes that run already.
+fn all_processes(rights: &Rights, machine: &Machine) -> Capability {
+    const NAME: &str = "all-processes-names";
+    if !rights.in_first_pid {
+        return no(
+            NAME,
+            "in a PID namespace /proc shows the container's own processes; the others' samples have numbers without names",
+            "hostPID: true, or --pid=host",
+        );
+    }
+    let mounts = machine.proc_text("self/mounts").unwrap_or_default();
+    let hides = mounts.lines().any(|line| {
+        let mut words = line.split(' ').skip(1);
+        words.next() == Some("/proc")
+            && line.split([' ', ',']).any(|option| {
+                let value = option.strip_prefix("hidepid=");
+                value.is_some_and(|value| !matches!(value, "0" | "off"))
+            })
+    });
+    if hides && !rights.has(Cap::SysPtrace) {
+        return no(
+            NAME,
+            "/proc is mounted with hidepid",
+            "give the process CAP_SYS_PTRACE, or mount /proc without hidepid",
+        );
+    }
+    if rights.has(Cap::SysPtrace) && rights.has(Cap::DacReadSearch) {
+        return note(NAME, "", "");
+    }
+    no(
+        NAME,
+        "mappings of other users' processes may not be read",
+        "give the process CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+    )
+}
+
+fn descriptors(need: Need, rights: &Rights, machine: &Machine) -> Capability {
+    const NAME: &str = "descriptors";
+    let wanted = need.descriptors + SPARE;
+    let allowed = limit("Max open files", machine);
+    if rights.has(Cap::SysResource) || allowed.is_none_or(|allowed| allowed >= wanted) {
+        return note(NAME, "", "");
+    }
+    let allowed = allowed.unwrap_or(0);
+    no(
+        NAME,
+        format!(
+            "{wanted} are needed and {allowed} allowed: the last events are not opened on all CPUs"
+        ),
+        format!("LimitNOFILE={wanted} (ulimit -n {wanted}), or give the process CAP_SYS_RESOURCE"),
+    )
+}
+
+fn locked_memory(need: Need, rights: &Rights, machine: &Machine) -> Capability {
+    const NAME: &str = "locked-memory";
+    if rights.has(Cap::IpcLock) || rights.paranoid.is_some_and(|level| level < 0) {
+        return note(NAME, "", "");
+    }
+    let kib = machine.setting("perf_event_mlock_kb").unwrap_or(516);
+    let cpus = machine.online_cpus().len() as u64;
+    let perf = u64::try_from(kib).unwrap_or(0).saturating_mul(1024 * cpus);
+    let own = limit("Max locked memory", machine);
+    let allowed = own.map(|own| own.saturating_add(perf));
+    if allowed.is_none_or(|allowed| allowed >= need.ring_bytes) {
+        return note(NAME, "", "");
+    }
+    let kib = need.ring_bytes.div_ceil(1024 * cpus.max(1));
+    no(
+        NAME,
+        format!(
+            "rings want {} bytes and {} may be locked: rings become smaller and lose more in bursts",
+            need.ring_bytes,
+            allowed.unwrap_or(0)
+        ),
+        format!("give the process CAP_IPC_LOCK, or sysctl kernel.perf_event_mlock_kb={kib}"),
+    )
+}
+
+/// The hard limit of this process; `None`: unlimited or not told.
+fn limit(name: &str, machine: &Machine) -> Option<u64> {
+    let limits = machine.proc_text("self/limits")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn tracepoints(machine: &Machine) -> Capability {
+    const NAME: &str = "tracepoints";
+    match super::kinds::tracing(machine) {
+        Ok(_) => note(NAME, "", ""),
+        Err(why) => no(NAME, why.reason, why.remedy),
+    }
+}
+
+fn counters(machine: &Machine) -> Capability {
+    const NAME: &str = "hardware-counters";
+    let has_any = machine.pmu_names().iter().any(|name| {
+        name.starts_with("cpu") || name.starts_with("armv8") || name.starts_with("armv9")
+    });
+    if has_any && machine.setting("nmi_watchdog") == Some(1) {
+        return note(
+            NAME,
+            "the NMI watchdog holds one of them on each CPU: events take turns earlier",
+            "sysctl kernel.nmi_watchdog=0",
+        );
+    }
+    note(NAME, "", "")
+}
+
+fn sample_rate(machine: &Machine) -> Capability {
+    /// The kernel's own value at boot.
+    const AT_BOOT: i64 = 100_000;
+    const NAME: &str = "sample-rate";
+    match machine.setting("perf_event_max_sample_rate") {
+        Some(rate) if rate < AT_BOOT => note(
+            NAME,
+            format!(
+                "kernel.perf_event_max_sample_rate is {rate} a second and CPU: the kernel lowered it because interrupts took long, or somebody did"
+            ),
+            "sysctl kernel.perf_event_max_sample_rate=100000",
+        ),
+        _ => note(NAME, "", ""),
+    }
+}
+
+fn pressure(machine: &Machine) -> Capability {
+    const NAME: &str = "memory-pressure";
+    if machine.proc_text("pressure/memory").is_some() {
+        return note(NAME, "", "");
+    }
+    no(
+        NAME,
+        "the kernel measures no pressure stall information",
+        "boot with psi=1 (CONFIG_PSI, Linux 4.20 or newer)",
+    )
+}
