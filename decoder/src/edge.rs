@@ -17,8 +17,8 @@ use crate::local::{ObjectRequest, ObjectSource};
 use crate::symbols::{Object, What};
 use debuginfod::Artifact;
 use memwide_objects::{
-    DebugError, DebugInfo, DebugSections, FrameSections, Limits, LinkSections, ObjectId, Segments,
-    SymbolTable, read_image,
+    DebugError, DebugInfo, DebugSections, FrameSections, Gap, Limits, LinkSections, ObjectId,
+    Segments, SymbolTable, read_image,
 };
 use std::fmt::Write;
 use std::fs::File;
@@ -136,10 +136,8 @@ impl FileSource {
         match &table {
             Err(why) => refused.note(path.display(), why, refusals::DAMAGED),
             Ok(table) => {
-                let damage = table.gaps().find(|gap| gap.is_damage());
-                if let Some(gap) = damage {
-                    let why = format!("damaged ({}), some names are missing", gap.reason());
-                    refused.note(path.display(), why, refusals::DAMAGED);
+                if let Some((why, remedy)) = damage(table) {
+                    refused.note(path.display(), why, remedy);
                 }
             }
         }
@@ -248,6 +246,31 @@ impl ObjectSource for FileSource {
             _ => Err("no file".into()),
         }
     }
+}
+
+/// What is wrong with a table that is used nevertheless, and what helps.
+fn damage(table: &SymbolTable) -> Option<(String, &'static str)> {
+    let passed_over = (table.malformed() as usize, table.symbols());
+    let mut gaps = table.gaps().filter(|gap| gap.is_damage());
+    let gap = gaps
+        .find(|gap| *gap != Gap::SymbolsMalformed)
+        .or((passed_over.0 > 0).then_some(Gap::SymbolsMalformed))?;
+    let (few, all) = (passed_over.0, passed_over.0 + passed_over.1);
+    Some(match gap {
+        // As tools leave some behind that rewrite programs.
+        Gap::SymbolsMalformed if few <= all / 100 => (
+            format!("{few} of {all} symbols make no sense and are passed over"),
+            refusals::OTHERS_HOLD,
+        ),
+        Gap::SymbolsMalformed => (
+            format!("damaged, {few} of {all} symbols make no sense and are passed over"),
+            refusals::DAMAGED,
+        ),
+        _ => (
+            format!("damaged ({}), some names are missing", gap.reason()),
+            refusals::DAMAGED,
+        ),
+    })
 }
 
 /// Takes note of what is refused. Errors of files begin with the file's name.

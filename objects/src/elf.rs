@@ -75,11 +75,13 @@ fn read_class<E: FileHeader<Endian = Endianness>>(
         candidates,
         thread_locals,
         gaps,
+        malformed,
         ..
     } = found;
     let mut table = split(candidates, segments);
     table.thread_locals = split(thread_locals, Segments::default()).objects;
     table.gaps = gaps;
+    table.malformed = malformed;
     Ok(table)
 }
 
@@ -222,6 +224,7 @@ pub(crate) struct Found<'a, 'l> {
     pub(crate) candidates: Vec<Candidate<'a>>,
     thread_locals: Vec<Candidate<'a>>,
     pub(crate) gaps: Gaps,
+    malformed: u32,
     limits: &'l Limits,
     taken: usize,
     name_bytes: usize,
@@ -234,6 +237,7 @@ impl<'a, 'l> Found<'a, 'l> {
             candidates,
             thread_locals,
             gaps,
+            malformed: 0,
             limits,
             taken: 0,
             name_bytes: 0,
@@ -265,13 +269,13 @@ impl<'a, 'l> Found<'a, 'l> {
             };
             let class = match class {
                 Class::Malformed => {
-                    self.gaps.add(Gap::SymbolsMalformed);
+                    self.pass_over();
                     continue;
                 }
                 Class::Symbol(flags) => flags,
             };
             let Some(name) = self.name(strings, symbol.st_name(endian)) else {
-                self.gaps.add(Gap::SymbolsMalformed);
+                self.pass_over();
                 continue;
             };
             if image.has_mapping_symbols() && is_mapping_symbol(&name) {
@@ -314,7 +318,7 @@ impl<'a, 'l> Found<'a, 'l> {
         };
         for function in table.functions() {
             let Some(name) = self.name(table.names, function.name) else {
-                self.gaps.add(Gap::SymbolsMalformed);
+                self.pass_over();
                 continue;
             };
             if !self.room_for(&name) {
@@ -329,6 +333,12 @@ impl<'a, 'l> Found<'a, 'l> {
                 module: "",
             });
         }
+    }
+
+    /// Counts a symbol that makes no sense; the others do.
+    fn pass_over(&mut self) {
+        self.gaps.add(Gap::SymbolsMalformed);
+        self.malformed = self.malformed.saturating_add(1);
     }
 
     /// The name that starts here, cut to the limit. `None` if it is empty, outside or has no end.

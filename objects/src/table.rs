@@ -100,6 +100,7 @@ pub struct SymbolTable {
     pub(crate) objects: Symbols,
     pub(crate) thread_locals: Symbols,
     pub(crate) gaps: Gaps,
+    pub(crate) malformed: u32,
     pub(crate) places: Places,
 }
 
@@ -179,6 +180,16 @@ impl SymbolTable {
     /// Where the file's parts are loaded.
     pub fn segments(&self) -> &Segments {
         &self.segments
+    }
+
+    /// Symbols passed over because they make no sense ([`Gap::SymbolsMalformed`]).
+    pub fn malformed(&self) -> u32 {
+        self.malformed
+    }
+
+    /// Symbols kept.
+    pub fn symbols(&self) -> usize {
+        self.functions.len() + self.objects.len() + self.thread_locals.len()
     }
 
     /// What had to be left out, empty for a whole table.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! "MWSY" | version u8 | xxh3 of what follows u64 LE | zstd of:
-//!   gaps, segments (count; vaddr offset file_size mem_size flags each)
+//!   gaps (below) and symbols passed over (above bit 32), segments (count; vaddr offset file_size mem_size flags each)
 //!   functions, objects, thread-locals, each as columns:
 //!     count, bytes of names, start deltas, sizes, flags (u8), sources (u8), lengths of names, names
 //!   version 2, of tables that know the source: count of files, length and path of each,
@@ -37,7 +37,8 @@ impl SymbolTable {
     /// The table as bytes for [`SymbolTable::decode`].
     pub fn encode(&self) -> Vec<u8> {
         let mut plain = Vec::new();
-        put(&mut plain, u64::from(self.gaps.bits()));
+        let gaps = u64::from(self.gaps.bits()) | u64::from(self.malformed) << 32;
+        put(&mut plain, gaps);
         let segments = self.segments.as_slice();
         put(&mut plain, segments.len() as u64);
         for s in segments {
@@ -92,7 +93,8 @@ impl SymbolTable {
         }
         let plain = unpack(packed, limits.decoded_bytes)?;
         let mut from = Reader { rest: &plain };
-        let gaps = Gaps::from_bits(from.small("gaps")?);
+        let [gaps, malformed] = halves(from.varint("gaps")?);
+        let gaps = Gaps::from_bits(gaps);
         let segments = from.segments(limits)?;
         let mut room = Room {
             symbols: limits.symbols,
@@ -117,9 +119,15 @@ impl SymbolTable {
             objects,
             thread_locals,
             gaps,
+            malformed,
             places,
         })
     }
+}
+
+/// The lower and the upper 32 bits.
+fn halves(word: u64) -> [u32; 2] {
+    [word, word >> 32].map(|half| u32::try_from(half & 0xffff_ffff).unwrap_or(u32::MAX))
 }
 
 fn put(to: &mut Vec<u8>, mut value: u64) {
@@ -382,7 +390,7 @@ mod tests {
             functions in symbols(),
             objects in symbols(),
             thread_locals in symbols(),
-            gaps in any::<u32>(),
+            (gaps, malformed) in any::<(u32, u32)>(),
             lines in prop::collection::vec((0_u32..4, any::<u32>()), 40),
             with_source in any::<bool>(),
         ) -> SymbolTable {
@@ -400,6 +408,7 @@ mod tests {
                 objects,
                 thread_locals,
                 gaps: Gaps::from_bits(gaps),
+                malformed,
                 places,
             }
         }

@@ -94,6 +94,20 @@ fn one_name_of_many_symbols_is_not_copied_without_end() {
     assert_eq!(table.gaps().collect::<Vec<_>>(), [Gap::TooManyNames]);
 }
 
+#[test]
+fn one_symbol_that_makes_no_sense_costs_no_other() {
+    let mut file = functions_of_one_name(200, 3);
+    // The third lies in a section that is not there, as BOLT leaves one behind; the fifth has its name outside.
+    let symbol = |at: usize| 64 + 24 * at;
+    file[symbol(2) + 6..symbol(2) + 8].copy_from_slice(&77_u16.to_le_bytes());
+    file[symbol(4)..symbol(4) + 4].copy_from_slice(&9_999_u32.to_le_bytes());
+    let table = SymbolTable::from_elf(&file, &Limits::default()).unwrap();
+    assert_eq!(table.gaps().collect::<Vec<_>>(), [Gap::SymbolsMalformed]);
+    assert_eq!((table.malformed(), table.symbols()), (2, 198));
+    let again = SymbolTable::decode(&table.encode(), &Limits::default()).unwrap();
+    assert_eq!(again.malformed(), 2);
+}
+
 /// Sets every header field of the file and of its sections to absurd values, one after another.
 #[test]
 fn absurd_fields_give_an_error_or_a_part() {

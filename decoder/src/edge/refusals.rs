@@ -27,6 +27,8 @@ pub(super) const OTHER_BUILD: &str =
     "name a folder with the recorded files (--symfs) or servers that have them (--debuginfod)";
 /// Against a damaged file.
 pub(crate) const DAMAGED: &str = "install it again, or name a folder with whole files (--symfs)";
+/// Against symbols that make no sense, where nearly all do.
+pub(super) const OTHERS_HOLD: &str = "all others are used; nothing need be done";
 /// Against a file nobody may read.
 pub(super) const UNREADABLE: &str = "run as a user who may read it";
 /// Against a debug file that does not fit.
