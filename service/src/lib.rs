@@ -18,6 +18,7 @@
 //! | [`child`] | processes that die with this one and are restarted when they die first |
 //! | [`machine`] | how large this machine is |
 //! | [`single`] | one process of a kind, by a lock file |
+//! | [`spelling`] | which known word somebody may have meant |
 //! | [`clock`] | the only place that asks what time it is |
 //! | [`exit`] | exit codes |
 //! | [`build_info`] | what was built, from which commit |
@@ -36,6 +37,7 @@ pub mod random;
 pub mod retry;
 pub mod run;
 pub mod single;
+pub mod spelling;
 pub mod telemetry;
 
 /// Cancelled when the process is to stop; clones share the state.

@@ -132,6 +132,23 @@ fn find(name: &str) -> Option<(u32, u64)> {
         .or_else(|| Some((attr_kind::RAW, raw(&lower)?)))
 }
 
+/// All names without numbers in them, as perf writes them.
+pub(super) fn known_names() -> impl Iterator<Item = String> {
+    let plain = SOFTWARE.iter().chain(HARDWARE);
+    let caches = CACHES.iter().flat_map(|(cache, _)| {
+        let shown = match *cache {
+            "l1-dcache" => "L1-dcache",
+            "l1-icache" => "L1-icache",
+            "llc" => "LLC",
+            "dtlb" => "dTLB",
+            "itlb" => "iTLB",
+            other => other,
+        };
+        CACHE_OPS.iter().map(move |(op, _)| format!("{shown}-{op}"))
+    });
+    plain.map(|(name, _)| (*name).to_owned()).chain(caches)
+}
+
 /// `L1-dcache-load-misses`: the cache and what is done to it.
 fn cache(name: &str) -> Option<u64> {
     let of = |(cache, number): &(&str, u64)| {

@@ -3,11 +3,12 @@
 use memwide_model::{LatencyKind, Tier};
 use memwide_perf_abi::{Attr, AttrFlags, attr_kind, read_format, sample};
 
-use super::generic::generic;
+use super::generic::{generic, known_names};
 use super::machine::Machine;
 use super::plan::AUTO;
 use super::{kinds, pmu};
 use crate::config::EventConfig;
+use memwide_service::spelling::near;
 
 /// An event that this machine should be able to open.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +37,8 @@ pub(crate) struct Absent {
     pub(crate) tier: Tier,
     pub(crate) reason: String,
     pub(crate) remedy: String,
+    /// No machine has an event of this name.
+    pub(crate) is_unknown: bool,
 }
 
 impl Absent {
@@ -44,6 +47,24 @@ impl Absent {
             tier,
             reason: reason.into(),
             remedy: remedy.into(),
+            is_unknown: false,
+        }
+    }
+
+    /// No event is called so.
+    fn unknown(name: &str) -> Self {
+        let near: Vec<String> = near(name, known_names())
+            .iter()
+            .map(|known| format!("`{known}`"))
+            .collect();
+        let meant = match near.as_slice() {
+            [] => String::new(),
+            near => format!("did you mean {}? ", near.join(" or ")),
+        };
+        let remedy = format!("{meant}see `memwide doctor` for the events this machine has");
+        Self {
+            is_unknown: true,
+            ..Self::new(Tier::Software, "no event has this name", remedy)
         }
     }
 }
@@ -99,12 +120,7 @@ pub(crate) fn resolve(
     } else if let Some((system, tracepoint)) = name.split_once(':') {
         kinds::tracepoint(name, system, tracepoint, machine)?
     } else {
-        let remedy = "see `memwide doctor` for the events this machine has";
-        return Err(Absent::new(
-            Tier::Software,
-            "no event has this name",
-            remedy,
-        ));
+        return Err(Absent::unknown(name));
     };
     if event.callchain {
         spec.attr.sample_type |= sample::CALLCHAIN;

@@ -65,7 +65,11 @@ pub(super) fn nearest(tree: &Value, key: &str) -> Option<String> {
         let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
         // The right name in the wrong table is as near as one wrong letter.
         let moved = last(candidate) == last(key);
-        let distance = if moved { 1 } else { distance(candidate, key) };
+        let distance = if moved {
+            1
+        } else {
+            crate::spelling::distance(candidate, key)
+        };
         if best.as_ref().is_none_or(|(least, _)| distance < *least) {
             best = Some((distance, candidate.to_owned()));
         }
@@ -86,43 +90,9 @@ pub(super) fn nearest(tree: &Value, key: &str) -> Option<String> {
     Some(table.to_owned())
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) between two keys.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let mut least = (row[j] + usize::from(x != y))
-                .min(row[j + 1] + 1)
-                .min(next[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                least = least.min(before[j - 1] + 1);
-            }
-            next.push(least);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances_count_edits() {
-        let rows = [
-            ("", "abc", 3),
-            ("abc", "abc", 0),
-            ("lisetn", "listen", 1),
-            ("a", "b", 1),
-        ];
-        for (a, b, expected) in rows {
-            assert_eq!(distance(a, b), expected, "{a} {b}");
-        }
-    }
 
     #[test]
     fn the_nearest_key_may_be_in_another_table_or_too_far() {
