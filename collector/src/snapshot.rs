@@ -86,12 +86,14 @@ pub(crate) fn take(
     writer.out
 }
 
-/// Reads one process, and the kernel.
+/// Reads one process, and the kernel. A process that is about to become another program has its name only: what it has mapped
+/// is of no use, and perf takes the addresses of libraries from there.
 pub(crate) fn take_process(
     machine: &Machine,
     stamp: &Stamp,
     build_ids: &mut BuildIds,
     pid: u32,
+    execs: bool,
 ) -> Snapshot {
     let mut writer = Writer {
         out: Snapshot::default(),
@@ -100,14 +102,29 @@ pub(crate) fn take_process(
     };
     kernel::write(machine, &mut writer);
     let folder = machine.proc.join(pid.to_string());
-    if process(&folder, pid, &mut writer, build_ids).is_some() {
-        writer.out.processes = 1;
-    }
+    let found = if execs {
+        task(&folder, pid, &mut writer)
+    } else {
+        process(&folder, pid, &mut writer, build_ids)
+    };
+    writer.out.processes = u32::from(found.is_some());
     writer.out
 }
 
 fn number(name: &std::ffi::OsStr) -> Option<u32> {
     name.to_str()?.parse().ok()
+}
+
+/// A process's start and name; `None` if it vanished.
+fn task(folder: &Path, pid: u32, writer: &mut Writer<'_>) -> Option<()> {
+    let status = fs::read_to_string(folder.join("status")).ok()?;
+    let parent = status
+        .lines()
+        .find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())?;
+    let comm = comm_of(folder)?;
+    writer.task(pid, pid, parent, parent);
+    writer.comm(pid, pid, &comm);
+    Some(())
 }
 
 /// `None` if it vanished.
@@ -117,13 +134,7 @@ fn process(
     writer: &mut Writer<'_>,
     build_ids: &mut BuildIds,
 ) -> Option<()> {
-    let status = fs::read_to_string(folder.join("status")).ok()?;
-    let parent = status
-        .lines()
-        .find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())?;
-    let comm = comm_of(folder)?;
-    writer.task(pid, pid, parent, parent);
-    writer.comm(pid, pid, &comm);
+    task(folder, pid, writer)?;
     // Kernel threads and zombies have no maps.
     let text = fs::read(folder.join("maps")).unwrap_or_default();
     for map in maps::parse(&text).take(MAPS_MAX) {

@@ -142,6 +142,8 @@ fn fill(to: &mut perf_event_attr, from: &Attr) {
     to.__bindgen_anon_3.config1 = from.config1;
     to.__bindgen_anon_4.config2 = from.config2;
     to.branch_sample_type = from.branch_sample_type;
+    to.sample_regs_user = from.sample_regs_user;
+    to.sample_stack_user = from.sample_stack_user;
     to.sample_max_stack = from.sample_max_stack;
     to.config3 = from.config3;
 }

@@ -55,12 +55,24 @@ pub struct RecordOptions {
     pub period: Option<u64>,
     /// Take callchains.
     pub callchain: bool,
+    /// Take copies of the user stack.
+    pub stacks: Option<StackCopies>,
     /// Whose events.
     pub target: RecordTarget,
     /// The file; one that exists is replaced when the recording is whole.
     pub output: PathBuf,
     /// Words of the command line, told in the file.
     pub command_line: Vec<String>,
+}
+
+/// Copies of the user stack: readers unwind callers from them, also where programs keep no frame pointers. The events that
+/// have them take callchains of the kernel's frames alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackCopies {
+    /// Bytes from the stack's end, a multiple of 8 below 64 KiB.
+    pub bytes: u16,
+    /// Names of the events; none: all of them.
+    pub events: Vec<String>,
 }
 
 /// Whose events are recorded.
@@ -225,7 +237,10 @@ impl Recorder {
         let mut build_ids = BuildIds::default();
         let mut early = Vec::new();
         let taken = match target.pid() {
-            Some(pid) => snapshot::take_process(machine, &stamp, &mut build_ids, pid),
+            Some(pid) => {
+                let execs = matches!(target, RecordTarget::Exec(_));
+                snapshot::take_process(machine, &stamp, &mut build_ids, pid, execs)
+            }
             None => snapshot::take(machine, &stamp, &mut build_ids, || {
                 let rings = self.set.lanes.iter_mut().flat_map(|lane| &mut lane.rings);
                 for it in rings {

@@ -1,10 +1,11 @@
 //! From the names asked for to events this machine has.
 
-use super::{RecordError, RecordOptions};
+use super::{RecordError, RecordOptions, StackCopies};
 use crate::config::EventConfig;
 use crate::count::{CounterAbsent, split};
 use crate::events::machine::Machine;
 use crate::events::{Absent, EventSpec, resolve};
+use memwide_perf_abi::sample;
 
 /// Recorded unless events are named …
 const FAULTS: [&str; 2] = RecordOptions::FAULTS;
@@ -14,6 +15,13 @@ const PRECISE: [&str; 3] = RecordOptions::PRECISE;
 pub(super) const LOADS: &str = "cpu/mem-loads,ldlat=30/P";
 pub(super) const STORES: &str = "cpu/mem-stores/P";
 pub(super) const IBS: &str = "ibs_op//";
+
+/// Registers that perf takes too, by its numbers (`asm/perf_regs.h`): on x86 all but those of segments, which the kernel refuses.
+const USER_REGISTERS: u64 = if cfg!(target_arch = "x86_64") {
+    0xff_0fff
+} else {
+    (1 << 33) - 1
+};
 
 /// Frames of a callchain, at most: the kernel's own default.
 const FRAMES_MAX: u16 = 127;
@@ -91,5 +99,21 @@ fn find(name: &str, options: &RecordOptions, machine: &Machine) -> Result<EventS
         callchain: options.callchain,
         ..EventConfig::named(full)
     };
-    resolve(&event, FRAMES_MAX, machine)
+    let mut spec = resolve(&event, FRAMES_MAX, machine)?;
+    let copies = options.stacks.as_ref();
+    if let Some(copies) = copies.filter(|copies| copies.are_of(name)) {
+        let attr = &mut spec.attr;
+        attr.sample_type |= sample::CALLCHAIN | sample::REGS_USER | sample::STACK_USER;
+        attr.sample_regs_user = USER_REGISTERS;
+        attr.sample_stack_user = u32::from(copies.bytes);
+        // The user's frames are made from the copy.
+        attr.flags = attr.flags.with_exclude_callchain_user(true);
+    }
+    Ok(spec)
+}
+
+impl StackCopies {
+    fn are_of(&self, name: &str) -> bool {
+        self.events.is_empty() || self.events.iter().any(|event| event == name)
+    }
 }

@@ -3,10 +3,10 @@
 use super::child::{Ended, Running, target};
 use super::gate::{self, Gate};
 use super::signals::Signals;
-use crate::cli::{ExecGateArgs, RecordArgs};
+use crate::cli::{CallGraph, ExecGateArgs, RecordArgs};
 use crate::failure::Failure;
 use crate::output::{grouped, say};
-use memwide_collector::{RecordOptions, RecordSummary, Recorder};
+use memwide_collector::{RecordOptions, RecordSummary, Recorder, StackCopies};
 use memwide_service::CancellationToken;
 use std::path::Path;
 use std::process::Stdio;
@@ -23,7 +23,14 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
         optional: Vec::new(),
         switches: false,
         period: args.count,
-        callchain: args.call_graph,
+        callchain: args.callchains || args.call_graph.is_some(),
+        stacks: match args.call_graph {
+            Some(CallGraph::Stack(bytes)) => Some(StackCopies {
+                bytes,
+                events: Vec::new(),
+            }),
+            _ => None,
+        },
         target: target(args.pid, gate.as_ref(), args.all),
         output: args.output.clone(),
         command_line: command_line(),

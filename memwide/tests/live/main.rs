@@ -8,5 +8,6 @@
 
 mod diagnose;
 mod run;
+mod stacks;
 mod stat;
 mod stdin;
