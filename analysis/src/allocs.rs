@@ -11,6 +11,7 @@ use memwide_decoder::local::Wanted;
 use memwide_decoder::{NameIx, Names};
 use ranges::Ranges;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Most rows.
 const ROWS_MAX: usize = 1 << 20;
@@ -95,6 +96,9 @@ pub const ALLOCATORS: [&str; 51] = [
     "mi_*",
 ];
 
+/// Most processes whose memory is followed.
+const PROCESSES_MAX: usize = 1 << 20;
+
 /// What must be known of samples.
 pub fn wanted() -> Wanted {
     Wanted::COMM | Wanted::CODE | Wanted::FRAMES
@@ -111,11 +115,53 @@ pub enum Kind {
     Map,
     /// The heap's end, moved by `brk`.
     Break,
+    /// A thread's stack.
+    Stack,
+    /// Address space set aside without access; what of it is used later, only `mprotect` tells.
+    Reserved,
+    /// A file, mapped.
+    File,
+    /// What the dynamic loader maps to start a program.
+    Loader,
 }
+
+/// `MAP_ANONYMOUS`, on all machines but Alpha, MIPS, PA-RISC and Xtensa.
+const ANONYMOUS: u64 = 0x20;
+/// `MAP_STACK` and `MAP_GROWSDOWN` of the same.
+const STACK: u64 = 0x2_0000 | 0x100;
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Slab, Self::Pages, Self::Map, Self::Break];
+    pub const ALL: [Self; 8] = [
+        Self::Slab,
+        Self::Pages,
+        Self::Map,
+        Self::Break,
+        Self::Stack,
+        Self::Reserved,
+        Self::File,
+        Self::Loader,
+    ];
+
+    /// What `mmap` with these arguments makes, asked for by code of this object.
+    pub fn of_map(prot: u64, flags: u64, dso: &str) -> Self {
+        // musl's loader is its C library too.
+        let is_loader = ["ld-linux", "ld-2.", "ld64.", "ld.so"]
+            .iter()
+            .any(|start| dso.starts_with(start));
+        match () {
+            () if is_loader => Self::Loader,
+            () if flags & ANONYMOUS == 0 => Self::File,
+            () if flags & STACK != 0 => Self::Stack,
+            () if prot == 0 => Self::Reserved,
+            () => Self::Map,
+        }
+    }
+
+    /// Memory that programs and the kernel ask for to keep something in; the rest is what running takes.
+    pub fn is_memory(self) -> bool {
+        matches!(self, Self::Slab | Self::Pages | Self::Map | Self::Break)
+    }
 
     /// Name in tables and JSON.
     pub fn name(self) -> &'static str {
@@ -124,6 +170,10 @@ impl Kind {
             Self::Pages => "pages",
             Self::Map => "mmap",
             Self::Break => "brk",
+            Self::Stack => "stack",
+            Self::Reserved => "reserved",
+            Self::File => "file",
+            Self::Loader => "loader",
         }
     }
 }
@@ -155,6 +205,8 @@ pub struct Sums {
     pub freed_n: u64,
     /// Their bytes.
     pub freed_bytes: u64,
+    /// When the first and the last one was made, in nanoseconds of the file's clock.
+    pub window_ns: Option<(u64, u64)>,
 }
 
 impl Sums {
@@ -173,13 +225,19 @@ impl Sums {
         } else if nearly(self.freed_bytes, self.bytes) && go {
             "churn"
         } else if self.freed_bytes.saturating_mul(2) <= self.bytes {
-            "growth"
+            if kind.is_memory() { "growth" } else { "kept" }
         } else {
             "both"
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Puts others to these.
+    pub fn add(&mut self, other: &Self) {
+        let both = self.window_ns.zip(other.window_ns);
+        self.window_ns = both
+            .map(|(own, other)| (own.0.min(other.0), own.1.max(other.1)))
+            .or(self.window_ns)
+            .or(other.window_ns);
         self.n += other.n;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.freed_n += other.freed_n;
@@ -216,6 +274,7 @@ pub struct Allocs {
     spaces: FxHashMap<u32, Space>,
     calls: FxHashMap<u32, Call>,
     unmatched: FxHashMap<Kind, (u64, u64)>,
+    now_ns: u64,
 }
 
 /// What is mapped in one process.
@@ -239,7 +298,23 @@ pub struct Row<'a> {
     pub sums: Sums,
 }
 
+/// What a process still has of what one row allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept<'a> {
+    /// The row, with the sums of all processes.
+    pub row: Row<'a>,
+    /// Bytes of this process.
+    pub bytes: u64,
+    /// In so many pieces.
+    pub n: u64,
+}
+
 impl Allocs {
+    /// What comes next happens at this time, in nanoseconds of the file's clock.
+    pub fn at(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
     fn row(&mut self, kind: Kind, by: &By<'_>) -> Option<u32> {
         let key = Key {
             kind,
@@ -261,6 +336,9 @@ impl Allocs {
     fn allocated(&mut self, row: Option<u32>, bytes: u64) {
         let found = row.and_then(|row| self.rows.get_mut(row as usize));
         if let Some((_, sums)) = found {
+            let now = self.now_ns;
+            let first = sums.window_ns.map_or(now, |(first, _)| first);
+            sums.window_ns = Some((first, now));
             sums.n += 1;
             sums.bytes = sums.bytes.saturating_add(bytes);
         }
@@ -300,9 +378,9 @@ impl Allocs {
         }
     }
 
-    /// A thread asks for a mapping.
-    pub fn ask_map(&mut self, tid: u32, len: u64, by: &By<'_>) {
-        let row = self.row(Kind::Map, by);
+    /// A thread asks for a mapping of a kind.
+    pub fn ask_map(&mut self, kind: Kind, tid: u32, len: u64, by: &By<'_>) {
+        let row = self.row(kind, by);
         self.call(tid, Call::Map { len, row });
     }
 
@@ -366,6 +444,51 @@ impl Allocs {
         self.spaces.entry(pid).or_default()
     }
 
+    /// A process becomes another program: what it had mapped is gone.
+    pub fn exec(&mut self, pid: u32) {
+        let Some(mut space) = self.spaces.remove(&pid) else {
+            return;
+        };
+        for ranges in [&mut space.maps, &mut space.heap] {
+            for piece in ranges.remove(0, u64::MAX) {
+                // Nobody gave it back: that is no churn.
+                self.freed(piece.row, piece.bytes, false);
+            }
+        }
+    }
+
+    /// A process starts as a copy of another: its heap ends where that one's does, and what it has it did not ask for.
+    pub fn fork(&mut self, parent: u32, child: u32) {
+        let heap_end = self.spaces.get(&parent).and_then(|space| space.heap_end);
+        let space = Space {
+            heap_end,
+            ..Space::default()
+        };
+        if self.spaces.len() < PROCESSES_MAX {
+            self.spaces.insert(child, space);
+        }
+    }
+
+    /// What each process still has of address space, by row.
+    pub fn kept(&self) -> impl Iterator<Item = (u32, Vec<Kept<'_>>)> {
+        self.spaces.iter().map(|(pid, space)| {
+            let mut by_row: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+            for (row, bytes) in space.maps.iter().chain(space.heap.iter()) {
+                let kept = by_row.entry(row).or_default();
+                *kept = (kept.0 + bytes, kept.1 + 1);
+            }
+            let kept = by_row.into_iter().filter_map(|(row, (bytes, n))| {
+                let (key, sums) = self.rows.get(row as usize)?;
+                Some(Kept {
+                    row: self.row_of(key, *sums),
+                    bytes,
+                    n,
+                })
+            });
+            (*pid, kept.collect())
+        })
+    }
+
     /// A thread unmaps a range, or parts of several mappings.
     pub fn unmap(&mut self, pid: u32, addr: u64, len: u64, count_unknown: bool) {
         let freed = self.space(pid).maps.remove(addr, len);
@@ -401,6 +524,15 @@ impl Allocs {
         }
     }
 
+    fn row_of(&self, key: &Key, sums: Sums) -> Row<'_> {
+        Row {
+            kind: key.kind,
+            comm: self.names.get(key.comm),
+            site: key.site.site(&self.names),
+            sums,
+        }
+    }
+
     /// Sums of each kind.
     pub fn totals(&self) -> Vec<(Kind, Sums)> {
         let mut totals: FxHashMap<Kind, Sums> = FxHashMap::default();
@@ -418,18 +550,15 @@ impl Allocs {
         self.unmatched.get(&kind).copied().unwrap_or_default()
     }
 
-    /// The rows, what grew most first, then what allocated most.
+    /// The rows, memory before what running takes, what grew most first, then what allocated most.
     pub fn rows(&self) -> Vec<Row<'_>> {
-        let row = |(key, sums): &(Key, Sums)| Row {
-            kind: key.kind,
-            comm: self.names.get(key.comm),
-            site: key.site.site(&self.names),
-            sums: *sums,
-        };
         let used = self.rows.iter().filter(|(_, sums)| sums.n > 0);
-        let mut rows: Vec<Row<'_>> = used.map(row).collect();
+        let mut rows: Vec<Row<'_>> = used.map(|(key, sums)| self.row_of(key, *sums)).collect();
         rows.sort_by(|one, other| {
-            let size = |row: &Row<'_>| (row.sums.live_bytes(), row.sums.bytes);
+            let size = |row: &Row<'_>| {
+                let sums = row.sums;
+                (row.kind.is_memory(), sums.live_bytes(), sums.bytes)
+            };
             size(other).cmp(&size(one)).then_with(|| {
                 (one.kind, one.comm, one.site).cmp(&(other.kind, other.comm, other.site))
             })

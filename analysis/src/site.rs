@@ -1,7 +1,7 @@
 //! Whose code is behind a sample: the program's function, who called it, and what the kernel does for it.
 
 use memwide_decoder::Mode;
-use memwide_decoder::local::LocalSample;
+use memwide_decoder::local::{ChainBy, LocalSample, Named};
 use memwide_decoder::{NameIx, Names};
 
 /// Kernel addresses have this bit set on every 64-bit machine.
@@ -12,6 +12,30 @@ pub const UNKNOWN: &str = "[unknown]";
 
 /// Stands between a function and its caller.
 const CALLED_BY: &str = " ← ";
+
+/// Whether it is known on whose behalf a function ran that only does what others ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Asker {
+    /// The function named asked.
+    #[default]
+    Known,
+    /// The chain was made by frame pointers and leaves the library's code with its first step: libraries mostly keep none,
+    /// and then the function that called them is left out, so it may be one that the function named called.
+    Doubtful,
+    /// The chain ends in such a function.
+    Unknown,
+}
+
+impl Asker {
+    /// Name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Known => "known",
+            Self::Doubtful => "doubtful",
+            Self::Unknown => "unknown",
+        }
+    }
+}
 
 /// Where a sample comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +48,8 @@ pub struct Site<'a> {
     pub callers: &'a str,
     /// The innermost function of the kernel that says something, if the kernel ran.
     pub kernel: Option<&'a str>,
+    /// Whether `function` is the one that asked.
+    pub asker: Asker,
 }
 
 /// What is looked for in a callchain.
@@ -39,8 +65,10 @@ pub struct Wanted<'s> {
 }
 
 impl Wanted<'_> {
-    fn passes(&self, symbol: Option<&str>) -> bool {
-        let Some(symbol) = symbol else { return false };
+    fn passes(&self, named: &Named<'_>) -> bool {
+        let Some(symbol) = named.symbol else {
+            return !self.over.is_empty() && is_c_library(named.dso);
+        };
         // As `malloc@GLIBC_2.2.5` of some symbol tables.
         let plain = symbol.split('@').next().unwrap_or(symbol);
         let is_it = |over: &&str| match over.strip_suffix('*') {
@@ -49,6 +77,18 @@ impl Wanted<'_> {
         };
         self.over.iter().any(is_it)
     }
+}
+
+/// What lies there without a name does what others ask for.
+fn is_c_library(dso: &str) -> bool {
+    let file = base_name(dso);
+    ["libc.so", "libc-", "ld-", "ld64."]
+        .iter()
+        .any(|start| file.starts_with(start))
+}
+
+fn base_name(dso: &str) -> &str {
+    dso.rsplit('/').next().unwrap_or(dso)
 }
 
 impl<'a> Site<'a> {
@@ -76,17 +116,16 @@ impl<'a> Site<'a> {
         // The chain's innermost frame is the sample's own place; a program's frame behind the kernel's is its own place there.
         let mut is_own = true;
         let mut left = wanted.callers;
+        let mut passed = 0;
         for frame in sample.callchain() {
             if frame.ip & KERNEL_BIT != 0 {
                 note(frame.named.symbol);
             } else if is_own {
                 is_own = false;
                 user.get_or_insert(frame.named);
-            } else if user
-                .as_ref()
-                .is_some_and(|named| wanted.passes(named.symbol))
-            {
+            } else if user.as_ref().is_some_and(|named| wanted.passes(named)) {
                 user = Some(frame.named);
+                passed += 1;
             } else if left == 0 {
                 break;
             } else if let Some(caller) = frame.named.symbol {
@@ -99,15 +138,20 @@ impl<'a> Site<'a> {
                 break;
             }
         }
+        let asker = match &user {
+            Some(named) if wanted.passes(named) => Asker::Unknown,
+            Some(_) if passed == 1 && sample.chain_by() == ChainBy::Kernel => Asker::Doubtful,
+            _ => Asker::Known,
+        };
         let (function, dso) = user.map_or((UNKNOWN, ""), |named| {
-            let dso = named.dso.rsplit('/').next().unwrap_or(named.dso);
-            (named.symbol.unwrap_or(UNKNOWN), dso)
+            (named.symbol.unwrap_or(UNKNOWN), base_name(named.dso))
         });
         Self {
             function,
             dso,
             callers: buffer,
             kernel: kernel.or(first),
+            asker,
         }
     }
 
@@ -127,6 +171,7 @@ impl<'a> Site<'a> {
             dso: "prog",
             callers: "main",
             kernel: None,
+            asker: Asker::Known,
         }
     }
 }
@@ -138,6 +183,7 @@ pub(crate) struct SiteKey {
     dso: NameIx,
     callers: NameIx,
     kernel: Option<NameIx>,
+    asker: Asker,
 }
 
 impl SiteKey {
@@ -147,6 +193,7 @@ impl SiteKey {
             dso: names.intern(site.dso),
             callers: names.intern(site.callers),
             kernel: site.kernel.map(|kernel| names.intern(kernel)),
+            asker: site.asker,
         }
     }
 
@@ -156,6 +203,7 @@ impl SiteKey {
             dso: names.get(self.dso),
             callers: names.get(self.callers),
             kernel: self.kernel.map(|kernel| names.get(kernel)),
+            asker: self.asker,
         }
     }
 }

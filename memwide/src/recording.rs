@@ -433,6 +433,11 @@ impl Leftovers {
         lines
     }
 
+    /// Records of all kinds that the recorder had no room for.
+    pub(crate) fn lost_records(&self) -> u64 {
+        self.lost.saturating_add(self.lost_samples)
+    }
+
     /// Why the file is not whole, if it is not.
     fn incomplete(&self) -> Option<InputError> {
         let (path, records) = (self.path.clone(), self.records);

@@ -33,6 +33,12 @@ impl Ranges {
         }
     }
 
+    /// Row and bytes of each range.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        let each = self.0.iter();
+        each.map(|(start, range)| (range.row, range.end - start))
+    }
+
     /// Takes out what lies within `[start, start + len)`.
     pub(super) fn remove(&mut self, start: u64, len: u64) -> Vec<Piece> {
         let end = start.saturating_add(len);

@@ -53,9 +53,9 @@ fn large_blocks_that_go_do_not_hide_small_ones_that_stay() {
 #[test]
 fn mappings_are_known_from_the_kernels_answer() {
     let mut allocs = Allocs::default();
-    allocs.ask_map(1, 0x4000, &by("map"));
+    allocs.ask_map(Kind::Map, 1, 0x4000, &by("map"));
     allocs.answered(1, 1, 0x7000_0000);
-    allocs.ask_map(1, 0x4000, &by("refused"));
+    allocs.ask_map(Kind::Map, 1, 0x4000, &by("refused"));
     allocs.answered(1, 1, -12);
     allocs.unmap(1, 0x7000_1000, 0x1000, true);
     let map = sums(&allocs, "map");
@@ -81,6 +81,59 @@ fn mappings_are_known_from_the_kernels_answer() {
 }
 
 #[test]
+fn what_starting_takes_is_no_memory_that_grows() {
+    const READ_WRITE: u64 = 3;
+    const PRIVATE: u64 = 2;
+    for (prot, flags, dso, kind) in [
+        (READ_WRITE, PRIVATE | ANONYMOUS, "prog", Kind::Map),
+        (READ_WRITE, PRIVATE | ANONYMOUS, "libc.so.6", Kind::Map),
+        (
+            READ_WRITE,
+            PRIVATE | ANONYMOUS,
+            "ld-linux-x86-64.so.2",
+            Kind::Loader,
+        ),
+        (
+            READ_WRITE,
+            PRIVATE | ANONYMOUS,
+            "ld-musl-x86_64.so.1",
+            Kind::Map,
+        ),
+        (0, PRIVATE | ANONYMOUS | 0x2_0000, "libc.so.6", Kind::Stack),
+        (0, PRIVATE | ANONYMOUS, "libc.so.6", Kind::Reserved),
+        (READ_WRITE, PRIVATE, "prog", Kind::File),
+    ] {
+        assert_eq!(Kind::of_map(prot, flags, dso), kind, "{dso}");
+    }
+    let mut allocs = Allocs::default();
+    allocs.at(5);
+    allocs.ask_map(Kind::Stack, 1, 8 << 20, &by("start_thread"));
+    allocs.answered(1, 1, 1 << 40);
+    allocs.at(9);
+    allocs.ask_map(Kind::Map, 1, 4096, &by("kept"));
+    allocs.answered(1, 1, 1 << 41);
+    let rows = allocs.rows();
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            (
+                row.site.function,
+                row.sums.pattern(row.kind),
+                row.sums.window_ns,
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("kept", "growth", Some((9, 9))),
+            ("start_thread", "kept", Some((5, 5)))
+        ],
+        "memory comes first"
+    );
+}
+
+#[test]
 fn the_heap_grows_and_shrinks_by_its_end() {
     let mut allocs = Allocs::default();
     for (function, end) in [
@@ -99,4 +152,33 @@ fn the_heap_grows_and_shrinks_by_its_end() {
         1,
         "asking where the heap ends allocates nothing"
     );
+}
+
+#[test]
+fn another_program_has_another_heap_and_a_child_its_parents() {
+    let mut allocs = Allocs::default();
+    let moves = |allocs: &mut Allocs, pid, function, end| {
+        allocs.ask_break(pid, &by(function));
+        allocs.answered(pid, pid, end);
+    };
+    moves(&mut allocs, 7, "query", 0x1000);
+    moves(&mut allocs, 7, "before", 0x5000);
+    allocs.fork(7, 8);
+    moves(&mut allocs, 8, "child", 0x9000);
+    allocs.exec(7);
+    moves(&mut allocs, 7, "query", 0x7000_0000);
+    moves(&mut allocs, 7, "after", 0x7000_2000);
+    assert_eq!(sums(&allocs, "child").bytes, 0x4000);
+    assert_eq!(
+        sums(&allocs, "before").live_bytes(),
+        0,
+        "gone with the exec"
+    );
+    assert_eq!(sums(&allocs, "after").bytes, 0x2000);
+    let mut kept: Vec<_> = allocs
+        .kept()
+        .flat_map(|(pid, kept)| kept.into_iter().map(move |kept| (pid, kept.bytes, kept.n)))
+        .collect();
+    kept.sort_unstable();
+    assert_eq!(kept, [(7, 0x2000, 1), (8, 0x4000, 1)]);
 }

@@ -1,7 +1,8 @@
 //! From sums to findings.
 
 use super::accesses::{remote, served_by_memory, sharing, walks};
-use super::software::{allocations, page_faults, pressure, waits};
+use super::allocations::allocations;
+use super::software::{page_faults, pressure, waits};
 use super::{Finding, Memory, Topic, decide, limits};
 use crate::allocs::Allocs;
 use crate::counting::{Estimate, ratio};
@@ -18,6 +19,10 @@ pub(super) const PLACES: usize = 3;
 pub struct Looked<'a> {
     /// Seconds of the recording.
     pub seconds: f64,
+    /// When its first and its last sample were taken, in nanoseconds of the file's clock.
+    pub window_ns: Option<(u64, u64)>,
+    /// Records lost while recording.
+    pub lost: u64,
     /// Precise accesses.
     pub memory: Option<&'a Memory>,
     /// Cache lines.
@@ -50,7 +55,7 @@ pub fn findings(looked: &Looked<'_>) -> Vec<Finding> {
         all.extend(page_faults(faults, looked.seconds));
     }
     if let Some(allocs) = looked.allocs {
-        all.extend(allocations(allocs, looked.seconds));
+        all.extend(allocations(allocs, looked));
     }
     if let Some(off) = looked.off {
         all.extend(waits(off, looked.seconds));

@@ -28,8 +28,14 @@ pub const MAJOR_FAULTS: f64 = 10.0;
 pub const MAJOR_FAULTS_MIN: u64 = 20;
 /// Bytes that one place of the code allocated and kept, a second.
 pub const GROWTH: f64 = 1_048_576.0;
-/// Allocations of one place below which growth may be a program's start.
+/// Allocations of one place below which growth proves nothing.
 pub const GROWTH_MIN: u64 = 10;
+/// Bytes kept below which growth is nothing to speak of: starting a program takes some.
+pub const GROWTH_BYTES: u64 = 4 << 20;
+/// Seconds of a recording below which growth may be a program's start …
+pub const GROWTH_SECONDS: f64 = 0.5;
+/// … as it may be if it ends before this share of the recording.
+pub const GROWTH_UNTIL: f64 = 0.5;
 /// Mappings that one place of the code made and gave back, a second.
 pub const CHURN: f64 = 50.0;
 /// Mappings below which churn proves nothing.

@@ -5,6 +5,7 @@
 //! multiple of the threshold. Thresholds stand in [`limits`]; they are rules of thumb, and say where looking closer pays.
 
 mod accesses;
+mod allocations;
 mod judge;
 pub mod limits;
 mod memory;

@@ -1,8 +1,7 @@
-//! What every machine tells: page faults, allocations, time off the CPU, pressure.
+//! What every machine tells: page faults, time off the CPU, pressure.
 
 use super::judge::{PLACES, per_cent};
 use super::{Finding, Topic, decide, limits};
-use crate::allocs::Allocs;
 use crate::counting::{Estimate, rate};
 use crate::faults::{Faults, Kind as FaultKind};
 use crate::offcpu::{OffCpu, Reason};
@@ -66,76 +65,6 @@ pub(super) fn page_faults(faults: &Faults, seconds: f64) -> Vec<Finding> {
         });
     }
     found
-}
-
-pub(super) fn allocations(allocs: &Allocs, seconds: f64) -> Vec<Finding> {
-    if seconds <= 0.0 {
-        return Vec::new();
-    }
-    let rows = allocs.rows();
-    let mut found = Vec::new();
-    for row in &rows {
-        let sums = row.sums;
-        let who = row.site.function;
-        let evidence = || {
-            let (kind, path) = (row.kind.name(), row.site.path());
-            vec![format!("{kind} in {} of {path}", row.comm)]
-        };
-        let pattern = sums.pattern(row.kind);
-        let kept = sums.live_bytes();
-        let growth = Estimate::exact(kept as f64 / seconds);
-        if pattern == "growth"
-            && let Some(is_sure) = decide(growth, limits::GROWTH, sums.n, limits::GROWTH_MIN)
-            && (is_sure || sums.n > 1)
-        {
-            found.push(Finding {
-                topic: Topic::Growth,
-                says: format!(
-                    "{} keeps {:.1} MiB of the {:.1} MiB it allocates ({} times, {} freed)",
-                    who,
-                    mib(kept),
-                    mib(sums.bytes),
-                    sums.n,
-                    sums.freed_n
-                ),
-                estimate: growth,
-                unit: "bytes/s",
-                n: sums.n,
-                threshold: limits::GROWTH,
-                tier: Tier::Software,
-                is_sure,
-                evidence: evidence(),
-                deeper: "allocs".to_owned(),
-            });
-        }
-        if pattern == "churn"
-            && let Some(churn) = rate(sums.freed_n, 1.0, seconds)
-            && let Some(is_sure) = decide(churn, limits::CHURN, sums.freed_n, limits::CHURN_MIN)
-        {
-            found.push(Finding {
-                topic: Topic::Churn,
-                says: format!(
-                    "{} maps and gives back {:.1} MiB in {} pieces: each is zeroed and faulted in anew",
-                    who, mib(sums.freed_bytes), sums.freed_n
-                ),
-                estimate: churn,
-                unit: "allocations/s",
-                n: sums.freed_n,
-                threshold: limits::CHURN,
-                tier: Tier::Software,
-                is_sure,
-                evidence: evidence(),
-                deeper: "allocs".to_owned(),
-            });
-        }
-    }
-    found.sort_by(|one, other| other.severity().total_cmp(&one.severity()));
-    found.truncate(2 * PLACES);
-    found
-}
-
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / 1_048_576.0
 }
 
 /// Sums of spells, in nanoseconds.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::allocs::{Allocs, By};
+use crate::allocs::{Allocs, By, Kind as AllocKind};
 use crate::faults::{Fault, Faults, Kind};
-use crate::site::Site;
+use crate::site::{Asker, Site};
 use memwide_model::Region;
 
 fn look<'a>(faults: Option<&'a Faults>, allocs: Option<&'a Allocs>, seconds: f64) -> Looked<'a> {
@@ -45,29 +45,111 @@ fn a_high_rate_of_few_faults_cannot_be_told() {
     assert!(found.len() == 1 && !found[0].is_sure, "{found:?}");
 }
 
+fn by(function: &'static str) -> By<'static> {
+    By {
+        comm: "program",
+        site: Site::named(function),
+    }
+}
+
+/// A MiB every 50 ms, kept, of a kind.
+fn kept(allocs: &mut Allocs, by: &By<'_>, n: u64) {
+    for at in 0..n {
+        allocs.at(at * 50_000_000);
+        allocs.ask_map(AllocKind::Map, 1, 1 << 20, by);
+        allocs.answered(1, 1, i64::try_from((at + 1) << 24).unwrap());
+    }
+}
+
+fn recorded(allocs: &Allocs, seconds: f64, window_ns: (u64, u64)) -> Looked<'_> {
+    Looked {
+        window_ns: Some(window_ns),
+        ..look(None, Some(allocs), seconds)
+    }
+}
+
 #[test]
 fn growth_and_churn_are_told_apart() {
     let mut allocs = Allocs::default();
-    let by = |function| By {
-        comm: "program",
-        site: Site::named(function),
-    };
-    for at in 0..20_u64 {
-        allocs.ask_map(1, 1 << 20, &by("leak"));
-        allocs.answered(1, 1, i64::try_from((at + 1) << 24).unwrap());
-    }
-    for _ in 0..50 {
-        allocs.ask_map(1, 1 << 20, &by("churn"));
+    kept(&mut allocs, &by("leak"), 20);
+    for _ in 0..100 {
+        allocs.ask_map(AllocKind::Map, 1, 1 << 20, &by("churn"));
         allocs.answered(1, 1, 1 << 40);
         allocs.unmap(1, 1 << 40, 1 << 20, true);
     }
-    let found = findings(&look(None, Some(&allocs), 0.5));
-    let topics: Vec<_> = found
-        .iter()
-        .map(|finding| (finding.topic, finding.is_sure))
-        .collect();
-    assert_eq!(topics, [(Topic::Growth, true), (Topic::Churn, true)]);
+    let looked = recorded(&allocs, 1.0, (0, 1_000_000_000));
+    let found = findings(&looked);
+    let topics = |found: &[Finding]| -> Vec<_> {
+        let each = found.iter();
+        each.map(|finding| (finding.topic, finding.is_sure))
+            .collect()
+    };
+    assert_eq!(
+        topics(&found),
+        [(Topic::Growth, true), (Topic::Churn, true)]
+    );
     assert!(found[0].says.contains("leak") && found[1].says.contains("churn"));
+    // Frees may be among what was lost.
+    let found = findings(&Looked { lost: 3, ..looked });
+    assert_eq!(
+        topics(&found),
+        [(Topic::Growth, false), (Topic::Churn, false)]
+    );
+    assert!(found[0].evidence.iter().any(|line| line.contains("lost")));
+}
+
+#[test]
+fn what_a_program_takes_to_start_is_no_sure_growth() {
+    let mut allocs = Allocs::default();
+    kept(&mut allocs, &by("load"), 20);
+    for (seconds, window_ns) in [(0.2, (0, 1_000_000_000)), (10.0, (0, 10_000_000_000))] {
+        let found = findings(&recorded(&allocs, seconds, window_ns));
+        assert!(found.len() == 1 && !found[0].is_sure, "{found:?}");
+        let said = found[0].evidence.join(" ");
+        assert!(said.contains("may be the program's start"), "{said}");
+    }
+    let mut few = Allocs::default();
+    kept(&mut few, &by("load"), 3);
+    assert_eq!(findings(&recorded(&few, 0.01, (0, 10_000_000))), []);
+}
+
+#[test]
+fn nobody_is_blamed_where_the_chain_ends_in_the_library() {
+    let mut allocs = Allocs::default();
+    let mut unknown = by("__mmap");
+    unknown.site.asker = Asker::Unknown;
+    kept(&mut allocs, &unknown, 20);
+    let found = findings(&recorded(&allocs, 1.0, (0, 1_000_000_000)));
+    let finding = found.first().unwrap();
+    assert!(
+        finding
+            .says
+            .starts_with("a caller of __mmap that is not known")
+    );
+    assert!(finding.evidence.join(" ").contains("--call-graph dwarf"));
+}
+
+#[test]
+fn the_heap_is_judged_as_a_whole_with_those_who_moved_its_end() {
+    let mut allocs = Allocs::default();
+    let mut end = 1 << 30;
+    for at in 0..40_u64 {
+        allocs.at(at * 25_000_000);
+        allocs.ask_break(1, &by(if at % 4 == 0 { "other" } else { "fill" }));
+        allocs.answered(1, 1, end);
+        end += 1 << 18;
+    }
+    let found = findings(&recorded(&allocs, 1.0, (0, 1_000_000_000)));
+    let finding = found.first().unwrap();
+    assert_eq!(found.len(), 1);
+    assert!(
+        finding.is_sure
+            && finding
+                .says
+                .starts_with("the heap of program keeps 9.8 MiB")
+    );
+    let said = finding.evidence.join(" ");
+    assert!(said.contains("76.9 % (30 of 39) by fill"), "{said}");
 }
 
 #[test]

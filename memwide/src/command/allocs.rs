@@ -5,15 +5,21 @@ use crate::cli::AllocsArgs;
 use crate::failure::Failure;
 use crate::output::{Listing, grouped};
 use crate::recording::Recording;
-use memwide_analysis::allocs::{ALLOCATORS, Allocs, By, Kind, SKIP, wanted};
-use memwide_analysis::site::{Site, Wanted};
+use memwide_analysis::allocs::{ALLOCATORS, Allocs, By, Kind, Row, SKIP, wanted};
+use memwide_analysis::site::{Asker, Site, Wanted};
 use memwide_analysis::tracepoints::{Tracepoints, is_whole};
 use memwide_decoder::local::LocalSample;
 use memwide_perf_abi::tracepoint::{MemoryCall, TracepointEvent};
+use memwide_perf_abi::{RawRecord, Record, kind};
 use serde_json::{Value, json};
+use std::cell::RefCell;
 
 /// Bytes of a page of the recorded kernel; x86 has no other.
 const PAGE: u64 = 4096;
+
+/// What tells who asked for memory.
+const STACKS_REMEDY: &str =
+    "record with `memwide record --call-graph dwarf`, which copies the stack";
 
 /// What a file tells of allocations.
 pub(super) struct Reader {
@@ -37,6 +43,20 @@ impl Reader {
             tracepoints: Tracepoints::new(recording.events(), tracing),
             callers,
             buffer: String::new(),
+        }
+    }
+
+    /// Takes a record, before the sample if it is one.
+    pub(super) fn record(&mut self, record: &RawRecord<'_>) {
+        if !matches!(record.kind, kind::COMM | kind::FORK) {
+            return;
+        }
+        match Record::parse(*record) {
+            Ok(Record::Comm(comm)) if comm.exec => self.allocs.exec(comm.pid),
+            Ok(Record::Fork(task)) if task.pid != task.ppid => {
+                self.allocs.fork(task.ppid, task.pid);
+            }
+            _ => {}
         }
     }
 
@@ -65,14 +85,18 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
         let ends = |name: &str| name.ends_with(call);
         names.events().iter().any(|event| ends(&event.name))
     };
-    let mut reader = Reader::new(file.recording(), args.sites.callers);
-    let left = file.each_with(|_, _| {}, |sample, counts| reader.add(sample, counts))?;
+    let reader = RefCell::new(Reader::new(file.recording(), args.sites.callers));
+    let left = file.each_with(
+        |record, _| reader.borrow_mut().record(record),
+        |sample, counts| reader.borrow_mut().add(sample, counts),
+    )?;
+    let lost = left.lost_records();
     let Reader {
         allocs,
         partial,
         seen,
         ..
-    } = reader;
+    } = reader.into_inner();
     let mut listing = Listing::default()
         .column("live_bytes", "growth", "bytes")
         .column("bytes", "allocated", "bytes")
@@ -84,6 +108,7 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
         .column("comm", "comm", "")
         .column("function", "function", "")
         .column("callers", "called by", "")
+        .wide("asker", "asker", "")
         .wide("dso", "object", "")
         .wide("kernel", "in the kernel", "");
     for row in allocs.rows() {
@@ -96,10 +121,11 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
             row.sums.n.into(),
             only(row.sums.freed_n.into()),
             row.kind.name().into(),
-            only(row.sums.pattern(row.kind).into()),
+            only(pattern(&row, lost).into()),
             row.comm.into(),
             row.site.function.into(),
-            row.site.callers.into(),
+            called_by(&row.site).into(),
+            row.site.asker.name().into(),
             row.site.dso.into(),
             row.site.kernel.into(),
         ]);
@@ -133,6 +159,13 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
     if partial {
         notes.push("not every event was recorded (period above 1): frees cannot be matched, so growth is not told".to_owned());
     }
+    if lost > 0 && seen > 0 {
+        notes.push(format!(
+            "{} records were lost: calls that free may be missing, so patterns with ? are not certain; record fewer events, or only one process",
+            grouped(lost)
+        ));
+    }
+    notes.extend(not_known(&allocs));
     if seen == 0 {
         notes.push("this file has no event of allocations; `memwide allocs --help` says how to record some".to_owned());
     }
@@ -146,11 +179,49 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
     });
     Answer {
         listing,
-        json: json!({"total": total.collect::<Vec<_>>(), "matched": !partial}),
+        json: json!({"total": total.collect::<Vec<_>>(), "matched": !partial && lost == 0}),
         notes,
         ..Answer::default()
     }
     .finish(left, &args.file.rows)
+}
+
+/// The pattern, with a question mark where frees may be missing.
+fn pattern(row: &Row<'_>, lost: u64) -> String {
+    let pattern = row.sums.pattern(row.kind);
+    let doubt = if lost > 0 { "?" } else { "" };
+    format!("{pattern}{doubt}")
+}
+
+fn called_by(site: &Site<'_>) -> String {
+    match site.asker {
+        Asker::Unknown => "[unknown: the chain ends here]".to_owned(),
+        Asker::Known | Asker::Doubtful => site.callers.to_owned(),
+    }
+}
+
+/// How often it is not known who asked, and what would tell.
+fn not_known(allocs: &Allocs) -> Vec<String> {
+    let of = |asker| -> u64 {
+        let rows = allocs.rows();
+        let such = rows.iter().filter(|row| row.site.asker == asker);
+        such.map(|row| row.sums.n).sum()
+    };
+    let mut notes = Vec::new();
+    let (unknown, doubtful) = (of(Asker::Unknown), of(Asker::Doubtful));
+    if unknown > 0 {
+        notes.push(format!(
+            "of {} allocations nobody knows who asked: their callchains end within the C library; {STACKS_REMEDY}",
+            grouped(unknown)
+        ));
+    }
+    if doubtful > 0 {
+        notes.push(format!(
+            "of {} allocations the function that called the C library may be left out: their callchains were made by frame pointers, which it mostly does not keep; {STACKS_REMEDY}",
+            grouped(doubtful)
+        ));
+    }
+    notes
 }
 
 /// Whether the event has to do with allocations.
@@ -161,6 +232,7 @@ fn take(
     site: Site<'_>,
     counts: bool,
 ) -> bool {
+    allocs.at(sample.time_ns().unwrap_or(0));
     let by = By {
         comm: sample.comm,
         site,
@@ -183,7 +255,12 @@ fn take(
         TracepointEvent::SyscallExit(exit) => allocs.answered(pid, tid, exit.result),
         TracepointEvent::SyscallEnter(enter) => match enter.memory {
             Some(_) if !counts => return false,
-            Some(MemoryCall::Map { len, .. }) => allocs.ask_map(tid, len, &by),
+            Some(MemoryCall::Map {
+                len, prot, flags, ..
+            }) => {
+                let kind = Kind::of_map(prot, flags, by.site.dso);
+                allocs.ask_map(kind, tid, len, &by);
+            }
             Some(MemoryCall::Unmap { addr, len }) => allocs.unmap(pid, addr, len, true),
             Some(MemoryCall::Break { .. }) => allocs.ask_break(tid, &by),
             Some(MemoryCall::Remap {

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output::{Listing, grouped};
 use memwide_analysis::offcpu::{OffCpu, Out, Reason, SKIP, wanted};
 use memwide_analysis::report::Filter;
-use memwide_analysis::site::{Site, UNKNOWN, Wanted};
+use memwide_analysis::site::{Asker, Site, UNKNOWN, Wanted};
 use memwide_analysis::stacks::{Frame, frames};
 use memwide_analysis::tracepoints::{Tracepoints, is_whole};
 use memwide_decoder::local::LocalSample;
@@ -360,6 +360,7 @@ impl State {
                 dso: &seen.dso,
                 callers: &seen.callers,
                 kernel: seen.kernel.as_deref(),
+                asker: Asker::Known,
             },
             stack: &[Frame::label(&seen.comm), Frame::label(&seen.function)],
             counts: seen.counts,

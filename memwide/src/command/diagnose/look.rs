@@ -27,8 +27,8 @@ pub(super) struct Seen {
     faults: Faults,
     allocs: allocs::Reader,
     off: OffCpu,
-    /// From the first to the last sample.
-    pub(super) seconds: Option<f64>,
+    /// When the first and the last sample were taken, in nanoseconds.
+    window_ns: Option<(u64, u64)>,
     events: Arc<EventTable>,
     /// Samples by event.
     samples: Vec<u64>,
@@ -44,11 +44,14 @@ pub(super) fn look(path: &Path, samples: &SampleArgs) -> Result<Seen, Failure> {
     let (mut memory, mut lines) = (Memory::default(), Lines::new(LineSize::Single));
     let (mut found, mut buffer) = (Faults::default(), String::new());
     let (mut first, mut last) = (u64::MAX, 0);
-    let mut allocs = allocs::Reader::new(file.recording(), CALLERS);
+    let allocs = RefCell::new(allocs::Reader::new(file.recording(), CALLERS));
     let off = RefCell::new(offcpu::Reader::new(&file, CALLERS));
-    let note = |record: &RawRecord<'_>, event| off.borrow_mut().record(record, event);
+    let note = |record: &RawRecord<'_>, event| {
+        allocs.borrow_mut().record(record);
+        off.borrow_mut().record(record, event);
+    };
     let left = file.each_with(note, |sample, counts| {
-        allocs.add(sample, counts);
+        allocs.borrow_mut().add(sample, counts);
         off.borrow_mut().add(sample, counts);
         if !counts {
             return;
@@ -74,9 +77,9 @@ pub(super) fn look(path: &Path, samples: &SampleArgs) -> Result<Seen, Failure> {
         memory,
         lines,
         faults: found,
-        allocs,
+        allocs: allocs.into_inner(),
         off: off.into_inner().finish().off,
-        seconds: (first < last).then(|| (last - first) as f64 / 1e9),
+        window_ns: (first < last).then_some((first, last)),
         events,
         samples: taken,
         left,
@@ -84,10 +87,18 @@ pub(super) fn look(path: &Path, samples: &SampleArgs) -> Result<Seen, Failure> {
 }
 
 impl Seen {
+    /// From the first to the last sample.
+    pub(super) fn seconds(&self) -> Option<f64> {
+        let (first, last) = self.window_ns?;
+        Some((last - first) as f64 / 1e9)
+    }
+
     /// For the judge.
     pub(super) fn looked<'a>(&'a self, seconds: f64, taken: &'a Taken) -> Looked<'a> {
         Looked {
             seconds,
+            window_ns: self.window_ns,
+            lost: self.left.lost_records(),
             memory: self.has_accesses().then_some(&self.memory),
             lines: (self.lines.count() > 0).then_some(&self.lines),
             faults: (!self.faults.totals().is_empty()).then_some(&self.faults),

@@ -114,7 +114,7 @@ fn judge(args: &DiagnoseArgs, mut taken: Taken) -> Result<Option<i32>, Failure> 
     if taken.steps.is_empty() {
         taken.steps = seen.steps();
     }
-    let seconds = taken.seconds.or(seen.seconds).unwrap_or(0.0);
+    let seconds = taken.seconds.or(seen.seconds()).unwrap_or(0.0);
     let looked = seen.looked(seconds, &taken);
     let findings = memwide_analysis::diagnosis::findings(&looked);
     present::print(args, &taken, &seen, seconds, &findings)?;

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use anyhow::Context as _;
 use memwide_collector::{
     CountOptions, CounterAbsent, Counters, RecordOptions, RecordSummary, RecordTarget, Recorder,
+    StackCopies,
 };
 use memwide_service::CancellationToken;
 use std::path::PathBuf;
@@ -40,6 +41,15 @@ const TRACEPOINTS: &[&str] = &[
     "syscalls:sys_enter_mremap",
     "syscalls:sys_exit_mremap",
 ];
+
+/// Those of them that tell who asks for memory. The C library's own functions lie between, and mostly keep no frame pointers.
+const ASKING: &[&str] = &[
+    "syscalls:sys_enter_mmap",
+    "syscalls:sys_enter_brk",
+    "syscalls:sys_enter_mremap",
+];
+/// Bytes of the stack copied with each of those: the library's frames take some hundred.
+const STACK_BYTES: u16 = 4096;
 
 pub(super) fn take(args: &DiagnoseArgs, stop: &CancellationToken) -> Result<Taken, Failure> {
     // Standard output is the answer's.
@@ -128,6 +138,10 @@ fn recorder(
         switches: true,
         period: None,
         callchain: true,
+        stacks: Some(StackCopies {
+            bytes: STACK_BYTES,
+            events: ASKING.iter().map(ToString::to_string).collect(),
+        }),
         target,
         output,
         command_line: command_line(),
