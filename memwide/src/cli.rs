@@ -1,6 +1,7 @@
 //! The command line, as clap reads it. Texts here are what `--help` prints.
 
 mod files;
+mod fleet;
 mod live;
 mod symbols;
 
@@ -8,6 +9,7 @@ pub(crate) use files::{
     AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FlamegraphArgs,
     KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
 };
+pub(crate) use fleet::NumaArgs;
 pub(crate) use live::{DiagnoseArgs, StatArgs};
 pub(crate) use symbols::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Show the functions with the most samples, refreshed
     Top(TopArgs),
+    /// Say which functions of a fleet reach over to other NUMA nodes, where their data lies and what to do
+    Numa(NumaArgs),
     /// List hosts with their facts, tiers and completeness
     Hosts(AskArgs),
     /// Show what is stored and what is missing, by reason

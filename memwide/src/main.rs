@@ -51,6 +51,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Stat(args) => command::stat::run(&args),
         Command::Record(args) => command::record::run(&args),
         Command::Top(args) => command::top::run(&args),
+        Command::Numa(args) => command::numa::run(&args),
         Command::Hosts(args) => command::hosts::run(&args),
         Command::Ledger(args) => command::ledger::run(&args),
         Command::Symbols(command) => command::symbols::run(&command),

@@ -155,6 +155,43 @@ impl Completeness {
     }
 }
 
+/// Rows of another shape beside those of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Name, unique within an answer.
+    pub name: &'static str,
+    /// Columns, in the order of each row's values.
+    pub columns: Vec<Column>,
+    /// Rows; each has one value a column.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Part {
+    /// Place of the column `name`.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+}
+
+/// What was cut after the last row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Other {
+    /// Rows that are not shown.
+    pub rows: u64,
+    /// Samples in them.
+    pub samples: u64,
+}
+
+/// Columns and rows as JSON.
+fn table(columns: &[Column], rows: &[Vec<Value>]) -> (Json, Json) {
+    let column = |column: &Column| json!({ "name": column.name, "type": column.kind.name(), "unit": column.unit });
+    let row = |row: &Vec<Value>| row.iter().map(Value::to_json).collect::<Json>();
+    (
+        columns.iter().map(column).collect(),
+        rows.iter().map(row).collect(),
+    )
+}
+
 /// The answer to a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
@@ -162,6 +199,10 @@ pub struct Answer {
     pub columns: Vec<Column>,
     /// Rows; each has one value a column.
     pub rows: Vec<Vec<Value>>,
+    /// What stands behind the rows.
+    pub parts: Vec<Part>,
+    /// What was cut; `None`: nothing, or nobody counted it.
+    pub other: Option<Other>,
     /// How complete it is.
     pub completeness: Completeness,
     /// Table the rows were read from.
@@ -171,19 +212,20 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// As JSON: `{"columns":[{"name","type","unit"}],"rows":[[…]],"completeness":{…},"source_table":…,"notes":[…]}`.
+    /// As JSON: `{"columns":[{"name","type","unit"}],"rows":[[…]],"parts":[{"name","columns","rows"}],"other":{"rows","samples"},
+    /// "completeness":{…},"source_table":…,"notes":[…]}`.
     pub fn to_json(&self) -> Json {
-        let columns = self.columns.iter();
-        let columns: Vec<Json> = columns
-            .map(|column| json!({ "name": column.name, "type": column.kind.name(), "unit": column.unit }))
-            .collect();
-        let rows = self.rows.iter();
-        let rows: Vec<Json> = rows
-            .map(|row| row.iter().map(Value::to_json).collect())
-            .collect();
+        let (columns, rows) = table(&self.columns, &self.rows);
+        let part = |part: &Part| {
+            let (columns, rows) = table(&part.columns, &part.rows);
+            json!({ "name": part.name, "columns": columns, "rows": rows })
+        };
+        let other = self.other.as_ref();
         json!({
             "columns": columns,
             "rows": rows,
+            "parts": self.parts.iter().map(part).collect::<Json>(),
+            "other": other.map(|other| json!({ "rows": other.rows, "samples": other.samples })),
             "completeness": self.completeness.to_json(),
             "source_table": self.source_table,
             "notes": self.notes,

@@ -5,8 +5,8 @@ use memwide_proto::v1::query_server::{Query, QueryServer};
 use memwide_service::build_info::BUILD;
 use tonic::{Request, Response, Status};
 
-use crate::answer::{Answer, Value};
-use crate::ask::{AskError, Breakdown, Functions, Hosts, Ledger, Question};
+use crate::answer::{Answer, Column, Value};
+use crate::ask::{Name, Question};
 use crate::http::{self, Format};
 use crate::metrics;
 use crate::problem::Problem;
@@ -26,8 +26,11 @@ pub(crate) struct Grpc {
 impl Grpc {
     async fn answer(
         &self,
-        question: Result<Question, AskError>,
+        name: Name,
+        filter: Option<v1::Filter>,
+        given: &[(&str, String)],
     ) -> Result<Response<v1::Answer>, Status> {
+        let question = Question::from_message(name, filter, given, Service::now_ns());
         let outcome = match question {
             Ok(question) => self.service.answer(&question).await,
             Err(error) => Err(Problem::from(error)),
@@ -43,32 +46,80 @@ impl Query for Grpc {
         &self,
         request: Request<v1::FunctionsRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
-        let question = Functions::from_message(request.into_inner(), Service::now_ns());
-        self.answer(question.map(Question::Functions)).await
+        let asked = request.into_inner();
+        let given = [("by", asked.by), ("per_host", asked.per_host.to_string())];
+        self.answer(Name::Functions, asked.filter, &given).await
     }
 
     async fn breakdown(
         &self,
         request: Request<v1::BreakdownRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
-        let question = Breakdown::from_message(request.into_inner(), Service::now_ns());
-        self.answer(question.map(Question::Breakdown)).await
+        let asked = request.into_inner();
+        let given: Vec<_> = asked.by.into_iter().map(|by| ("by", by)).collect();
+        self.answer(Name::Breakdown, asked.filter, &given).await
+    }
+
+    async fn numa(
+        &self,
+        request: Request<v1::NumaRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        self.answer(Name::Numa, asked.filter, &[("by", asked.by)])
+            .await
+    }
+
+    async fn latency(
+        &self,
+        request: Request<v1::LatencyRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        let given: Vec<_> = asked.by.into_iter().map(|by| ("by", by)).collect();
+        self.answer(Name::Latency, asked.filter, &given).await
+    }
+
+    async fn data(
+        &self,
+        request: Request<v1::DataRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        let given = [
+            ("by", asked.by),
+            ("per_function", asked.per_function.to_string()),
+        ];
+        self.answer(Name::Data, asked.filter, &given).await
+    }
+
+    async fn faults(
+        &self,
+        request: Request<v1::FaultsRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        self.answer(Name::Faults, request.into_inner().filter, &[])
+            .await
+    }
+
+    async fn kernel(
+        &self,
+        request: Request<v1::KernelRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        self.answer(Name::Kernel, request.into_inner().filter, &[])
+            .await
     }
 
     async fn hosts(
         &self,
         request: Request<v1::HostsRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
-        let question = Hosts::from_message(request.into_inner(), Service::now_ns());
-        self.answer(question.map(Question::Hosts)).await
+        self.answer(Name::Hosts, request.into_inner().filter, &[])
+            .await
     }
 
     async fn ledger(
         &self,
         request: Request<v1::LedgerRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
-        let question = Ledger::from_message(request.into_inner(), Service::now_ns());
-        self.answer(question.map(Question::Ledger)).await
+        self.answer(Name::Ledger, request.into_inner().filter, &[])
+            .await
     }
 
     async fn sql(
@@ -112,21 +163,23 @@ impl Query for Grpc {
 
 /// An answer as a message.
 fn message(answer: Answer) -> v1::Answer {
-    let columns = answer.columns.iter().map(|column| v1::Column {
-        name: column.name.to_owned(),
-        r#type: column.kind.name().to_owned(),
-        unit: column.unit.to_owned(),
-    });
     let complete = answer.completeness;
     v1::Answer {
-        columns: columns.collect(),
-        rows: answer
-            .rows
+        columns: columns(&answer.columns),
+        rows: rows(answer.rows),
+        parts: answer
+            .parts
             .into_iter()
-            .map(|row| v1::Row {
-                values: row.into_iter().map(value).collect(),
+            .map(|part| v1::Part {
+                name: part.name.to_owned(),
+                columns: columns(&part.columns),
+                rows: rows(part.rows),
             })
             .collect(),
+        other: answer.other.map(|other| v1::Other {
+            rows: other.rows,
+            samples: other.samples,
+        }),
         completeness: Some(v1::Completeness {
             hosts_seen: complete.hosts_seen,
             hosts_expected: complete.hosts_expected,
@@ -144,6 +197,22 @@ fn message(answer: Answer) -> v1::Answer {
         source_table: answer.source_table.to_owned(),
         notes: answer.notes,
     }
+}
+
+fn columns(columns: &[Column]) -> Vec<v1::Column> {
+    let column = |column: &Column| v1::Column {
+        name: column.name.to_owned(),
+        r#type: column.kind.name().to_owned(),
+        unit: column.unit.to_owned(),
+    };
+    columns.iter().map(column).collect()
+}
+
+fn rows(rows: Vec<Vec<Value>>) -> Vec<v1::Row> {
+    let row = |row: Vec<Value>| v1::Row {
+        values: row.into_iter().map(value).collect(),
+    };
+    rows.into_iter().map(row).collect()
 }
 
 fn value(value: Value) -> v1::Value {

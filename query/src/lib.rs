@@ -19,7 +19,7 @@ mod service;
 mod statement;
 mod status;
 
-pub use answer::Answer;
+pub use answer::{Answer, Part};
 pub use config::{Config, Limits};
 pub use problem::{Class, Problem};
 pub use serve::{serve, serve_with};

@@ -6,7 +6,7 @@ use memwide_service::clock;
 use memwide_store::{Request, Store, StoreError};
 use tokio::sync::{Semaphore, watch};
 
-use crate::answer::{Answer, Column, Completeness, Value};
+use crate::answer::{Answer, Column, Completeness, Part, Value};
 use crate::ask::{HostCounts, LedgerCounts, Plan, Question, Range};
 use crate::config::Limits;
 use crate::problem::{Class, Problem};
@@ -41,12 +41,22 @@ impl Service {
     /// Answers one question. Dropping the future stops the statements.
     pub async fn answer(&self, question: &Question) -> Result<Answer, Problem> {
         let plan = question.plan();
+        let columns = plan.columns_read();
         let (rows, completeness) = tokio::try_join!(
-            self.rows(&plan.statement, &plan.columns),
+            self.rows(&plan.statement, &columns),
             self.completeness(&plan)
         )?;
         let mut rows = rows;
-        let mut notes = plan.finish(&mut rows);
+        let (mut notes, other) = plan.finish(&mut rows);
+        let mut parts = Vec::new();
+        for part in question.more(&plan, &rows) {
+            parts.push(Part {
+                name: part.name,
+                rows: self.rows(&part.statement, &part.columns).await?,
+                columns: part.columns,
+            });
+        }
+        plan.strip(&mut rows);
         if completeness.hosts_seen < completeness.hosts_expected {
             let missing = completeness.hosts_expected - completeness.hosts_seen;
             notes.push(format!(
@@ -54,13 +64,17 @@ impl Service {
                 completeness.hosts_expected
             ));
         }
-        Ok(Answer {
+        let mut answer = Answer {
             columns: plan.columns,
             rows,
+            parts,
+            other,
             completeness,
             source_table: plan.table,
             notes,
-        })
+        };
+        question.conclude(&mut answer);
+        Ok(answer)
     }
 
     /// The completeness of what was stored over a range.
@@ -68,6 +82,7 @@ impl Service {
         let plan = Plan {
             statement: Statement::default(),
             columns: Vec::new(),
+            hidden: Vec::new(),
             table: "",
             limit: 0,
             range,

@@ -3,9 +3,9 @@
 use memwide_model::{ContentHash, FunctionId, LatencyKind, MappingId, Region, Source, Tier};
 use memwide_proto::v1::{self, mapping_identity::Kind};
 use memwide_store::rows::{
-    DataDef, DataRow, EventRow, Events, FunctionRow, FunctionsDef, HostRow, Hosts, LocationRow,
-    Locations, MappingRow, Mappings, Nameless, NamelessRow, NativeBlock, StackRow, Stacks,
-    SymbolTableRow, SymbolTables, WorkloadRow, Workloads,
+    CPU_NODE_UNKNOWN, DataDef, DataRow, EventRow, Events, FunctionRow, FunctionsDef, HostRow,
+    Hosts, LocationRow, Locations, MappingRow, Mappings, Nameless, NamelessRow, NativeBlock,
+    StackRow, Stacks, SymbolTableRow, SymbolTables, WorkloadRow, Workloads,
 };
 use prost::Message as _;
 
@@ -14,6 +14,9 @@ use super::memory::{Host, Memory};
 
 /// Frames kept of a stack, innermost first.
 const FRAMES_MAX: usize = 1_024;
+
+/// CPUs whose node is kept; Linux has no more.
+const CPUS_MAX: u32 = 8_192;
 
 /// Bytes kept of a host's capabilities as JSON.
 const CAPABILITIES_BYTES_MAX: usize = 64 << 10;
@@ -354,8 +357,11 @@ impl Definitions {
             &facts.collector_version,
             &batch.host,
         ];
-        let bytes =
-            128 + capabilities.len() + texts.iter().map(|text| short(text).len()).sum::<usize>();
+        let cpu_nodes = cpu_nodes(&facts.nodes);
+        let bytes = 128
+            + 8 * cpu_nodes.len()
+            + capabilities.len()
+            + texts.iter().map(|text| short(text).len()).sum::<usize>();
         let day = u16::try_from(today).unwrap_or(u16::MAX);
         self.hosts.room(day, bytes).push(&HostRow {
             time: seconds,
@@ -369,6 +375,7 @@ impl Definitions {
             cpuid: short(&facts.cpuid),
             cpus: facts.cpus_online,
             nodes: u16::try_from(facts.nodes.len()).unwrap_or(u16::MAX),
+            cpu_nodes: &cpu_nodes,
             remote_means: short(&facts.remote_means),
             virtualization: short(&facts.virtualization),
             tiers: &tiers,
@@ -401,6 +408,23 @@ fn facts_id(facts: &v1::HostFacts) -> u64 {
         .finish()
 }
 
+/// Node of each CPU, by its number.
+fn cpu_nodes(nodes: &[v1::Node]) -> Vec<u64> {
+    let mut of = Vec::new();
+    for node in nodes {
+        for cpu in node.cpus.iter().filter(|cpu| **cpu < CPUS_MAX) {
+            let cpu = *cpu as usize;
+            if of.len() <= cpu {
+                of.resize(cpu + 1, CPU_NODE_UNKNOWN);
+            }
+            if let Some(known) = of.get_mut(cpu) {
+                *known = node.node.into();
+            }
+        }
+    }
+    of
+}
+
 fn capabilities_json(capabilities: &[v1::Capability]) -> String {
     let one = |capability: &v1::Capability| {
         serde_json::json!({
@@ -420,5 +444,22 @@ fn capabilities_json(capabilities: &[v1::Capability]) -> String {
         "[]".to_owned()
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cpu_has_its_node_and_a_hostile_number_makes_no_room() {
+        let node = |node, cpus: &[u32]| v1::Node {
+            node,
+            cpus: cpus.to_vec(),
+            ..v1::Node::default()
+        };
+        let nodes = [node(0, &[0, 3]), node(1, &[1, u32::MAX]), node(7, &[])];
+        assert_eq!(cpu_nodes(&nodes), [0, 1, CPU_NODE_UNKNOWN, 0]);
+        assert_eq!(cpu_nodes(&[]), [0_u64; 0]);
     }
 }

@@ -2017,6 +2017,46 @@ pub struct BreakdownRequest {
     pub by: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NumaRequest {
+    /// Without `locality`: it is about remote accesses.
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    /// As in FunctionsRequest.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LatencyRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    /// What tells distributions apart: `function`, `level`, `locality`, `op`, `snoop`, `tlb`, `region`, `data`, `context`, `host`,
+    /// `workload`, `comm`. Empty: function, level.
+    #[prost(string, repeated, tag = "2")]
+    pub by: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DataRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    /// As in FunctionsRequest.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+    /// One row for each function that touches the data.
+    #[prost(bool, tag = "3")]
+    pub per_function: bool,
+}
+/// Without `tier`, `op`, `level`, `locality`, `snoop`: faults have none.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FaultsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KernelRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HostsRequest {
     #[prost(message, optional, tag = "1")]
     pub filter: ::core::option::Option<Filter>,
@@ -2075,6 +2115,29 @@ pub struct Answer {
     /// What a reader must know: mixed tiers, open hour, cut rows.
     #[prost(string, repeated, tag = "5")]
     pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What stands behind the rows; only some questions have any.
+    #[prost(message, repeated, tag = "6")]
+    pub parts: ::prost::alloc::vec::Vec<Part>,
+    /// What was cut after the last row; unset: nothing, or nobody counted it.
+    #[prost(message, optional, tag = "7")]
+    pub other: ::core::option::Option<Other>,
+}
+/// Rows of another shape beside those of an answer.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Part {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub columns: ::prost::alloc::vec::Vec<Column>,
+    #[prost(message, repeated, tag = "3")]
+    pub rows: ::prost::alloc::vec::Vec<Row>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Other {
+    #[prost(uint64, tag = "1")]
+    pub rows: u64,
+    #[prost(uint64, tag = "2")]
+    pub samples: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Column {
@@ -2272,6 +2335,96 @@ pub mod query_client {
                 .insert(GrpcMethod::new("memwide.v1.Query", "Breakdown"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn numa(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NumaRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Numa");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Numa"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn latency(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LatencyRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Latency");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Latency"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn data(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DataRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Data");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Data"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn faults(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FaultsRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Faults");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Faults"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn kernel(
+            &mut self,
+            request: impl tonic::IntoRequest<super::KernelRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Kernel");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Kernel"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn hosts(
             &mut self,
             request: impl tonic::IntoRequest<super::HostsRequest>,
@@ -2366,6 +2519,26 @@ pub mod query_server {
         async fn breakdown(
             &self,
             request: tonic::Request<super::BreakdownRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn numa(
+            &self,
+            request: tonic::Request<super::NumaRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn latency(
+            &self,
+            request: tonic::Request<super::LatencyRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn data(
+            &self,
+            request: tonic::Request<super::DataRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn faults(
+            &self,
+            request: tonic::Request<super::FaultsRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn kernel(
+            &self,
+            request: tonic::Request<super::KernelRequest>,
         ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
         async fn hosts(
             &self,
@@ -2531,6 +2704,221 @@ pub mod query_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = BreakdownSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Numa" => {
+                    #[allow(non_camel_case_types)]
+                    struct NumaSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::NumaRequest>
+                    for NumaSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NumaRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::numa(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NumaSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Latency" => {
+                    #[allow(non_camel_case_types)]
+                    struct LatencySvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::LatencyRequest>
+                    for LatencySvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LatencyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::latency(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LatencySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Data" => {
+                    #[allow(non_camel_case_types)]
+                    struct DataSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::DataRequest>
+                    for DataSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DataRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::data(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DataSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Faults" => {
+                    #[allow(non_camel_case_types)]
+                    struct FaultsSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::FaultsRequest>
+                    for FaultsSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FaultsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::faults(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FaultsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Kernel" => {
+                    #[allow(non_camel_case_types)]
+                    struct KernelSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::KernelRequest>
+                    for KernelSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::KernelRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::kernel(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = KernelSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -1,12 +1,11 @@
 //! How samples are spread: over levels, localities, hosts and so on. Every distribution sums to all samples, with an
 //! explicit unknown, apart for each tier and event.
 
-use memwide_proto::v1;
-
 use super::filter::{Dimension, Filter};
-use super::table::{self, LATENCY, Output, SAMPLES, Source, Table, WEIGHT};
-use super::{AskError, Name, Plan, shortened};
-use crate::answer::Column;
+use super::grouped::{self, Output};
+use super::table::{LATENCY, SAMPLES, Source, Table, WEIGHT};
+use super::{Ask, AskError, Extra, Given, PartPlan, Plan, Values, interval, one_of};
+use crate::answer::{Answer, Column, Value};
 use crate::statement::Statement;
 
 /// What a breakdown is by.
@@ -61,6 +60,10 @@ impl BreakdownBy {
         }
     }
 
+    fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|by| by.name()).collect()
+    }
+
     /// Columns it adds; tier and event are always there.
     const fn columns(self) -> &'static [&'static str] {
         match self {
@@ -100,32 +103,22 @@ pub struct Breakdown {
     pub by: Vec<BreakdownBy>,
 }
 
-impl Breakdown {
-    pub(super) fn parse(pairs: &[(String, String)], now_ns: u64) -> Result<Self, AskError> {
-        let mut names = Vec::new();
-        let filter = Filter::parse(Name::Breakdown, pairs, now_ns, |_, value| {
-            names.extend(value.split(',').map(|name| name.trim().to_owned()));
-            Ok(())
-        })?;
+impl Ask for Breakdown {
+    const DIMENSIONS: &'static [Dimension] = Dimension::ALL;
+    const EXTRA: &'static [Extra] = &[Extra {
+        name: "by",
+        about: "Columns of the table; several, by commas or repeated, make a cross table.",
+        values: Values::Several(BreakdownBy::names),
+    }];
+
+    fn read(filter: Filter, given: &Given<'_>) -> Result<Self, AskError> {
         Ok(Self {
             filter,
-            by: by(&names)?,
+            by: by(&given.list("by"))?,
         })
     }
 
-    /// From a message.
-    pub(crate) fn from_message(
-        message: v1::BreakdownRequest,
-        now_ns: u64,
-    ) -> Result<Self, AskError> {
-        let filter = Filter::from_message(Name::Breakdown, message.filter, now_ns)?;
-        Ok(Self {
-            filter,
-            by: by(&message.by)?,
-        })
-    }
-
-    pub(super) fn plan(&self) -> Plan {
+    fn plan(&self) -> Plan {
         let filter = &self.filter;
         let mut needs: Vec<Dimension> = filter
             .dimensions()
@@ -139,12 +132,7 @@ impl Breakdown {
         );
         let (range, rounded) = table.rounded(filter);
         let mut statement = Statement::default();
-        let mut keys = vec!["tier", "event"];
-        keys.extend(self.by.iter().flat_map(|by| by.columns()));
-        if table != Table::Mix {
-            // `mix_1m` does not keep kinds of latency apart, so it has none to show.
-            keys.push("latency_kind");
-        }
+        let keys = self.keys(table.name());
         let source = Source::new(&mut statement, table, filter, range, &keys);
         let mut outputs: Vec<Output> = keys.iter().map(|key| Output::key(key)).collect();
         outputs.push(Output::sum(
@@ -169,7 +157,7 @@ impl Breakdown {
             Column::number("hosts", "hosts"),
             source.hosts().to_owned(),
         ));
-        table::plan(
+        grouped::plan(
             table,
             filter,
             (range, rounded),
@@ -179,20 +167,36 @@ impl Breakdown {
             "samples",
         )
     }
+
+    fn more(&self, plan: &Plan, _: &[Vec<Value>]) -> Vec<PartPlan> {
+        interval::of_all(plan, &self.filter, &self.keys(plan.table))
+    }
+
+    fn conclude(&self, answer: &mut Answer) {
+        let keys = self.keys(answer.source_table);
+        interval::conclude(answer, &keys);
+    }
+}
+
+impl Breakdown {
+    fn keys(&self, table: &str) -> Vec<&'static str> {
+        let mut keys = vec!["tier", "event"];
+        keys.extend(self.by.iter().flat_map(|by| by.columns()));
+        if table != Table::Mix.name() {
+            // `mix_1m` does not keep kinds of latency apart, so it has none to show.
+            keys.push("latency_kind");
+        }
+        keys
+    }
 }
 
 /// Names to dimensions, each once; none: level and locality.
 fn by(names: &[String]) -> Result<Vec<BreakdownBy>, AskError> {
     let mut chosen = Vec::new();
-    for name in names.iter().filter(|name| !name.is_empty()) {
-        let known = BreakdownBy::ALL.iter().find(|known| known.name() == name);
-        let known = known.ok_or_else(|| AskError::UnknownValue {
-            parameter: "by",
-            value: shortened(name),
-            allowed: BreakdownBy::ALL.iter().map(|known| known.name()).collect(),
-        })?;
-        if !chosen.contains(known) {
-            chosen.push(*known);
+    for name in names {
+        let known = one_of("by", name, BreakdownBy::ALL, BreakdownBy::name)?;
+        if !chosen.contains(&known) {
+            chosen.push(known);
         }
     }
     if chosen.is_empty() {

@@ -89,6 +89,23 @@ impl Filter {
         }
     }
 
+    /// The same with one more value that this build knows to be right.
+    pub(super) fn and(&self, dimension: Dimension, value: &str) -> Self {
+        let mut filter = self.clone();
+        filter
+            .values
+            .entry(dimension)
+            .or_default()
+            .push(value.to_owned());
+        filter
+    }
+
+    /// Forgets what was asked of these.
+    pub(super) fn clear(&mut self, dimensions: &[Dimension]) {
+        self.values
+            .retain(|dimension, _| !dimensions.contains(dimension));
+    }
+
     /// Values asked for; empty: any.
     pub fn values(&self, dimension: Dimension) -> &[String] {
         self.values.get(&dimension).map_or(&[], Vec::as_slice)
@@ -146,15 +163,14 @@ impl Filter {
         Ok(())
     }
 
-    /// Reads the parameters of a URL; `extra` gets those that only this question takes.
+    /// Reads the parameters of a URL; those that only this question takes are given back.
     ///
     /// A filter may be given several times; values of a closed set also as a list with commas.
     pub(super) fn parse(
         question: Name,
         pairs: &[(String, String)],
         now_ns: u64,
-        mut extra: impl FnMut(&str, &str) -> Result<(), AskError>,
-    ) -> Result<Self, AskError> {
+    ) -> Result<(Self, Vec<(String, String)>), AskError> {
         let (mut since, mut until, mut limit) = (None, None, None);
         let once = |parameter, slot: &mut Option<String>, value: &str| {
             if slot.is_some() {
@@ -163,7 +179,8 @@ impl Filter {
             *slot = Some(value.to_owned());
             Ok(())
         };
-        let mut given = Vec::new();
+        let (mut given, mut own) = (Vec::new(), Vec::new());
+        let is_own = |name: &str| question.extra().iter().any(|extra| extra.name == name);
         for (name, value) in pairs {
             let dimension = question
                 .dimensions()
@@ -175,10 +192,10 @@ impl Filter {
                 ("limit", _) => once("limit", &mut limit, value)?,
                 ("format", _) => {} // chosen by whoever renders the answer
                 (_, Some(dimension)) => given.push((*dimension, value)),
-                (name, None) if question.extra().contains(&name) => extra(name, value)?,
+                (known, None) if is_own(known) => own.push((name.clone(), value.clone())),
                 (name, None) => {
                     let allowed = ["since", "until", "limit", "format"].into_iter();
-                    let allowed = allowed.chain(question.extra().iter().copied());
+                    let allowed = allowed.chain(question.extra().iter().map(|extra| extra.name));
                     return Err(AskError::UnknownParameter {
                         question: question.name(),
                         name: shortened(name),
@@ -215,7 +232,7 @@ impl Filter {
                 .ok_or_else(wrong)?;
             filter.set_limit(limit)?;
         }
-        Ok(filter)
+        Ok((filter, own))
     }
 
     /// From a message; `None`: no filters, the last hour.

@@ -1,11 +1,10 @@
 //! Which functions: every estimator side by side, apart for each tier and event.
 
-use memwide_proto::v1;
-
 use super::filter::{Dimension, Filter};
-use super::table::{self, LATENCY, Output, SAMPLES, Source, Table, WEIGHT};
-use super::{AskError, Name, Plan, shortened};
-use crate::answer::Column;
+use super::grouped::{self, Output};
+use super::table::{LATENCY, SAMPLES, Source, Table, WEIGHT};
+use super::{Ask, AskError, Extra, Given, PartPlan, Plan, Values, interval, one_of};
+use crate::answer::{Answer, Column, Value};
 use crate::statement::Statement;
 
 /// What orders the functions.
@@ -41,19 +40,15 @@ impl Estimator {
         }
     }
 
-    fn parse(text: &str) -> Result<Self, AskError> {
-        if text.is_empty() {
-            return Ok(Self::default());
-        }
-        Self::ALL
-            .iter()
-            .find(|known| known.name() == text)
-            .copied()
-            .ok_or_else(|| AskError::UnknownValue {
-                parameter: "by",
-                value: shortened(text),
-                allowed: Self::ALL.iter().map(|known| known.name()).collect(),
-            })
+    /// The parameter `by`; samples unless given.
+    pub(super) fn given(given: &Given<'_>) -> Result<Self, AskError> {
+        given.text("by").map_or(Ok(Self::default()), |text| {
+            one_of("by", text, Self::ALL, Self::name)
+        })
+    }
+
+    fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|by| by.name()).collect()
     }
 }
 
@@ -68,45 +63,33 @@ pub struct Functions {
     pub per_host: bool,
 }
 
-impl Functions {
-    pub(super) fn parse(pairs: &[(String, String)], now_ns: u64) -> Result<Self, AskError> {
-        let (mut by, mut per_host) = (Estimator::default(), false);
-        let filter = Filter::parse(Name::Functions, pairs, now_ns, |name, value| {
-            match (name, value) {
-                ("by", value) => by = Estimator::parse(value)?,
-                (_, "true" | "1") => per_host = true,
-                (_, "false" | "0" | "") => per_host = false,
-                (_, other) => {
-                    let allowed = vec!["true", "false"];
-                    return Err(AskError::UnknownValue {
-                        parameter: "per_host",
-                        value: shortened(other),
-                        allowed,
-                    });
-                }
-            }
-            Ok(())
-        })?;
+/// The parameter `by` of questions that order rows by an estimator.
+pub(super) const BY: Extra = Extra {
+    name: "by",
+    about: "What orders the rows.",
+    values: Values::One(Estimator::names),
+};
+
+impl Ask for Functions {
+    const DIMENSIONS: &'static [Dimension] = Dimension::ALL;
+    const EXTRA: &'static [Extra] = &[
+        BY,
+        Extra {
+            name: "per_host",
+            about: "One row a host.",
+            values: Values::Flag,
+        },
+    ];
+
+    fn read(filter: Filter, given: &Given<'_>) -> Result<Self, AskError> {
         Ok(Self {
             filter,
-            by,
-            per_host,
+            by: Estimator::given(given)?,
+            per_host: given.flag("per_host")?,
         })
     }
 
-    /// From a message.
-    pub(crate) fn from_message(
-        message: v1::FunctionsRequest,
-        now_ns: u64,
-    ) -> Result<Self, AskError> {
-        Ok(Self {
-            filter: Filter::from_message(Name::Functions, message.filter, now_ns)?,
-            by: Estimator::parse(&message.by)?,
-            per_host: message.per_host,
-        })
-    }
-
-    pub(super) fn plan(&self) -> Plan {
+    fn plan(&self) -> Plan {
         let filter = &self.filter;
         let mut needs: Vec<Dimension> = filter
             .dimensions()
@@ -134,8 +117,9 @@ impl Functions {
                 source.sum(LATENCY),
             ),
             Output::sum(Column::number("hosts", "hosts"), source.hosts().to_owned()),
+            Output::function_ids(),
         ]);
-        table::plan(
+        grouped::plan(
             table,
             filter,
             (range, rounded),
@@ -146,6 +130,16 @@ impl Functions {
         )
     }
 
+    fn more(&self, plan: &Plan, rows: &[Vec<Value>]) -> Vec<PartPlan> {
+        interval::of_functions(plan, rows, &self.filter, &self.keys())
+    }
+
+    fn conclude(&self, answer: &mut Answer) {
+        interval::conclude(answer, &self.keys());
+    }
+}
+
+impl Functions {
     fn keys(&self) -> Vec<&'static str> {
         let mut keys = vec!["function", "module", "build_id"];
         if self.per_host {

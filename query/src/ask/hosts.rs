@@ -1,18 +1,17 @@
 //! Which hosts there are: facts, last sign of life, completeness.
 
 use memwide_model::Reason;
-use memwide_proto::v1;
 
 use super::completeness::{expected_since, losses};
 use super::filter::{Dimension, Filter};
 use super::table::time_condition;
 use super::time::{MINUTE_NS, Range};
-use super::{AskError, Name, Plan};
+use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::Column;
 use crate::statement::Statement;
 
 /// Filters that hosts know.
-pub(super) const DIMENSIONS: &[Dimension] = &[Dimension::Host, Dimension::Tier];
+const DIMENSIONS: &[Dimension] = &[Dimension::Host, Dimension::Tier];
 
 /// Facts shown, as the table `hosts` names them.
 const FACTS: &[&str] = &[
@@ -33,21 +32,15 @@ pub struct Hosts {
     pub filter: Filter,
 }
 
-impl Hosts {
-    pub(super) fn parse(pairs: &[(String, String)], now_ns: u64) -> Result<Self, AskError> {
-        Ok(Self {
-            filter: Filter::parse(Name::Hosts, pairs, now_ns, |_, _| Ok(()))?,
-        })
+impl Ask for Hosts {
+    const DIMENSIONS: &'static [Dimension] = DIMENSIONS;
+    const EXTRA: &'static [Extra] = &[];
+
+    fn read(filter: Filter, _: &Given<'_>) -> Result<Self, AskError> {
+        Ok(Self { filter })
     }
 
-    /// From a message.
-    pub(crate) fn from_message(message: v1::HostsRequest, now_ns: u64) -> Result<Self, AskError> {
-        Ok(Self {
-            filter: Filter::from_message(Name::Hosts, message.filter, now_ns)?,
-        })
-    }
-
-    pub(super) fn plan(&self) -> Plan {
+    fn plan(&self) -> Plan {
         let filter = &self.filter;
         let range = filter.range.outwards(MINUTE_NS);
         let expected = Range {
@@ -133,6 +126,7 @@ impl Hosts {
             limit: filter.limit,
             range,
             hosts: filter.values(Dimension::Host).to_vec(),
+            hidden: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -1,16 +1,14 @@
 //! What is stored and what is missing, by host, event and reason.
 
-use memwide_proto::v1;
-
 use super::filter::{Dimension, Filter};
 use super::table::time_condition;
 use super::time::MINUTE_NS;
-use super::{AskError, Name, Plan};
+use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::Column;
 use crate::statement::Statement;
 
 /// Filters that lines of the ledger know.
-pub(super) const DIMENSIONS: &[Dimension] = &[Dimension::Host, Dimension::Event, Dimension::Tier];
+const DIMENSIONS: &[Dimension] = &[Dimension::Host, Dimension::Event, Dimension::Tier];
 
 /// The question `ledger`.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,21 +17,15 @@ pub struct Ledger {
     pub filter: Filter,
 }
 
-impl Ledger {
-    pub(super) fn parse(pairs: &[(String, String)], now_ns: u64) -> Result<Self, AskError> {
-        Ok(Self {
-            filter: Filter::parse(Name::Ledger, pairs, now_ns, |_, _| Ok(()))?,
-        })
+impl Ask for Ledger {
+    const DIMENSIONS: &'static [Dimension] = DIMENSIONS;
+    const EXTRA: &'static [Extra] = &[];
+
+    fn read(filter: Filter, _: &Given<'_>) -> Result<Self, AskError> {
+        Ok(Self { filter })
     }
 
-    /// From a message.
-    pub(crate) fn from_message(message: v1::LedgerRequest, now_ns: u64) -> Result<Self, AskError> {
-        Ok(Self {
-            filter: Filter::from_message(Name::Ledger, message.filter, now_ns)?,
-        })
-    }
-
-    pub(super) fn plan(&self) -> Plan {
+    fn plan(&self) -> Plan {
         let filter = &self.filter;
         let range = filter.range.outwards(MINUTE_NS);
         let mut statement = Statement::default();
@@ -65,6 +57,7 @@ impl Ledger {
             limit: filter.limit,
             range,
             hosts: filter.values(Dimension::Host).to_vec(),
+            hidden: Vec::new(),
             notes: Vec::new(),
         }
     }

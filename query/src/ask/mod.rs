@@ -1,267 +1,124 @@
 //! Questions: one file each. A question is read and checked here, becomes SQL with bound parameters, and its rows
-//! become an [`Answer`](crate::Answer). Nothing in here does I/O or looks at a clock.
+//! become an [`Answer`]. Nothing in here does I/O or looks at a clock.
+//!
+//! A question has one list of rows. Some ask for more once those rows are there (`more`): parts beside them, or what
+//! completes them (`conclude`), such as intervals.
 
 mod breakdown;
 mod completeness;
+mod data;
+mod error;
+mod faults;
 mod filter;
 mod functions;
+mod grouped;
 mod hosts;
+mod interval;
+mod kernel;
+mod latency;
 mod ledger;
+mod numa;
+mod plan;
+mod question;
+mod samples;
 mod table;
 pub(crate) mod time;
 
 pub use breakdown::{Breakdown, BreakdownBy};
+pub use data::Data;
+pub use error::AskError;
+pub use faults::Faults;
 pub use filter::{Dimension, Filter};
 pub use functions::{Estimator, Functions};
 pub use hosts::Hosts;
+pub use kernel::Kernel;
+pub use latency::Latency;
 pub use ledger::Ledger;
+pub use numa::Numa;
+pub use plan::{PartPlan, Plan};
+pub use question::{Extra, Name, Question, Values};
+pub use samples::Keys;
 pub use time::Range;
 
 pub(crate) use completeness::{HostCounts, LedgerCounts};
 
-use crate::answer::{Column, Value};
-use crate::statement::Statement;
+use crate::answer::{Answer, Value};
 
 /// Rows of an answer unless the caller says otherwise.
 pub const LIMIT_DEFAULT: u32 = 50;
 /// Most rows of an answer: a page or a script reads them at once.
 pub const LIMIT_MAX: u32 = 10_000;
 
-/// Why a question was not understood.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AskError {
-    /// No such parameter, or this question does not take it.
-    #[error("`{question}` does not take `{name}`")]
-    UnknownParameter {
-        /// The question.
-        question: &'static str,
-        /// What was given.
-        name: String,
-        /// What it takes.
-        allowed: Vec<&'static str>,
-    },
-    /// The parameter does not take this value.
-    #[error("`{parameter}` does not take `{value}`")]
-    UnknownValue {
-        /// The parameter.
-        parameter: &'static str,
-        /// What was given.
-        value: String,
-        /// What it takes.
-        allowed: Vec<&'static str>,
-    },
-    /// A parameter that takes one value was given twice.
-    #[error("`{parameter}` was given more than once")]
-    Twice {
-        /// The parameter.
-        parameter: &'static str,
-    },
-    /// Not a time.
-    #[error("`{value}` is no time for `{parameter}`")]
-    Time {
-        /// The parameter.
-        parameter: &'static str,
-        /// What was given.
-        value: String,
-    },
-    /// The range is empty or beyond what the store can hold.
-    #[error("the range {since} to {until} is empty or ends after 2106")]
-    Range {
-        /// Its start, RFC 3339.
-        since: String,
-        /// Its end, RFC 3339.
-        until: String,
-    },
-    /// Not a number of rows.
-    #[error("`{value}` is no number of rows from 1 to {LIMIT_MAX}")]
-    Limit {
-        /// What was given.
-        value: String,
-    },
-    /// Not a build id.
-    #[error("`{value}` is no build id")]
-    BuildId {
-        /// What was given.
-        value: String,
-    },
-    /// A value is too long, or there are too many.
-    #[error(
-        "`{parameter}` has more than {} values or one longer than {} bytes",
-        filter::VALUES_MAX,
-        filter::VALUE_BYTES_MAX
-    )]
-    TooLong {
-        /// The parameter.
-        parameter: &'static str,
-    },
-}
-
-impl AskError {
-    /// What to do about it.
-    pub fn remedy(&self) -> String {
-        match self {
-            Self::UnknownParameter { allowed, .. } => format!("use {}", allowed.join(", ")),
-            Self::UnknownValue { allowed, .. } => format!("use one of {}", allowed.join(", ")),
-            Self::Twice { .. } => "give it once".to_owned(),
-            Self::Time { .. } => {
-                "write -1h (s, m, h, d, w), now, RFC 3339 as 2026-01-31T12:00:00Z, or nanoseconds \
-                                  since 1970"
-                    .to_owned()
-            }
-            Self::Range { .. } => "`since` has to lie before `until`".to_owned(),
-            Self::Limit { .. } => format!("leave it out for {LIMIT_DEFAULT}"),
-            Self::BuildId { .. } => {
-                "write its 2 to 40 hexadecimal digits, as `file` or `perf buildid-list` print them"
-                    .to_owned()
-            }
-            Self::TooLong { .. } => "ask twice, or use SQL".to_owned(),
-        }
-    }
-}
-
-/// What will be asked of the store for a question.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// The statement; it asks for one row more than `limit`.
-    pub statement: Statement,
-    /// Columns of its rows.
-    pub columns: Vec<Column>,
-    /// Table it reads.
-    pub table: &'static str,
-    /// Rows wanted.
-    pub limit: u32,
-    /// The time range it really reads.
-    pub range: Range,
-    /// Host names asked for; empty: all.
-    pub hosts: Vec<String>,
-    /// What a reader must know already.
-    pub notes: Vec<String>,
-}
-
-impl Plan {
-    /// The statement that sums up the ledger over the same range and hosts.
-    pub fn ledger_statement(&self) -> Statement {
-        completeness::ledger_statement(self.range, &self.hosts)
-    }
-
-    /// The statement that counts hosts seen and expected.
-    pub fn hosts_statement(&self) -> Statement {
-        completeness::hosts_statement(self.range, &self.hosts)
-    }
-
-    /// Cuts the row that was asked for beyond the limit, and notes what a reader must know of the rest.
-    pub(crate) fn finish(&self, rows: &mut Vec<Vec<Value>>) -> Vec<String> {
-        let mut notes = self.notes.clone();
-        if rows.len() > self.limit as usize {
-            rows.truncate(self.limit as usize);
-            let limit = self.limit;
-            notes.push(format!(
-                "cut after {limit} rows: raise `limit` (at most {LIMIT_MAX}) or filter"
-            ));
-        }
-        let tier = self.columns.iter().position(|column| column.name == "tier");
-        if let Some(tier) = tier {
-            let mut tiers: Vec<&str> = Vec::new();
-            for row in rows.iter() {
-                if let Some(Value::Text(name)) = row.get(tier)
-                    && !tiers.contains(&name.as_str())
-                    && !name.is_empty()
-                {
-                    tiers.push(name);
-                }
-            }
-            tiers.sort_unstable();
-            if tiers.len() > 1 {
-                notes.push(format!(
-                    "rows of the tiers {} are not to be added up",
-                    tiers.join(", ")
-                ));
-            }
-        }
-        notes
-    }
-}
-
-/// The four questions.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Question {
-    /// Which functions.
-    Functions(Functions),
-    /// Which levels, localities, tiers, …
-    Breakdown(Breakdown),
-    /// Which hosts, how completely.
-    Hosts(Hosts),
-    /// What is missing and why.
-    Ledger(Ledger),
-}
-
-impl Question {
-    /// Reads the question `name` from the parameters of a URL; `now_ns` is the wall time, ns since 1970.
-    pub fn parse(name: Name, pairs: &[(String, String)], now_ns: u64) -> Result<Self, AskError> {
-        Ok(match name {
-            Name::Functions => Self::Functions(Functions::parse(pairs, now_ns)?),
-            Name::Breakdown => Self::Breakdown(Breakdown::parse(pairs, now_ns)?),
-            Name::Hosts => Self::Hosts(Hosts::parse(pairs, now_ns)?),
-            Name::Ledger => Self::Ledger(Ledger::parse(pairs, now_ns)?),
-        })
-    }
-
-    /// What to ask of the store.
-    pub fn plan(&self) -> Plan {
-        match self {
-            Self::Functions(question) => question.plan(),
-            Self::Breakdown(question) => question.plan(),
-            Self::Hosts(question) => question.plan(),
-            Self::Ledger(question) => question.plan(),
-        }
-    }
-}
-
-/// Name of a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Name {
-    /// `functions`
-    Functions,
-    /// `breakdown`
-    Breakdown,
-    /// `hosts`
-    Hosts,
-    /// `ledger`
-    Ledger,
-}
-
-impl Name {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Functions, Self::Breakdown, Self::Hosts, Self::Ledger];
-
-    /// As it stands in the path.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Functions => "functions",
-            Self::Breakdown => "breakdown",
-            Self::Hosts => "hosts",
-            Self::Ledger => "ledger",
-        }
-    }
-
+/// What every question does.
+pub(crate) trait Ask: Sized {
     /// Filters it takes.
-    pub const fn dimensions(self) -> &'static [Dimension] {
-        match self {
-            Self::Functions | Self::Breakdown => Dimension::ALL,
-            Self::Hosts => hosts::DIMENSIONS,
-            Self::Ledger => ledger::DIMENSIONS,
-        }
+    const DIMENSIONS: &'static [Dimension];
+    /// Parameters besides `since`, `until`, `limit`, `format` and the filters.
+    const EXTRA: &'static [Extra];
+
+    /// From its filter and its own parameters.
+    fn read(filter: Filter, given: &Given<'_>) -> Result<Self, AskError>;
+
+    /// What to ask of the store first.
+    fn plan(&self) -> Plan;
+
+    /// What to ask once those rows are there.
+    fn more(&self, _plan: &Plan, _rows: &[Vec<Value>]) -> Vec<PartPlan> {
+        Vec::new()
     }
 
-    /// Parameters besides `since`, `until`, `limit`, `format` and the filters.
-    pub const fn extra(self) -> &'static [&'static str] {
-        match self {
-            Self::Functions => &["by", "per_host"],
-            Self::Breakdown => &["by"],
-            Self::Hosts | Self::Ledger => &[],
+    /// Completes the answer by what its parts say.
+    fn conclude(&self, _answer: &mut Answer) {}
+}
+
+/// Parameters that only one question takes, as they were given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given<'a>(pub(crate) &'a [(String, String)]);
+
+impl Given<'_> {
+    /// Its values, lists with commas taken apart; empty ones mean nothing.
+    fn list(&self, name: &str) -> Vec<String> {
+        let of = self.0.iter().filter(|(known, _)| known == name);
+        let values = of.flat_map(|(_, value)| value.split(','));
+        let values = values.map(|value| value.trim().to_owned());
+        values.filter(|value| !value.is_empty()).collect()
+    }
+
+    /// Its value; the last one counts, an empty one is none.
+    fn text(&self, name: &str) -> Option<&str> {
+        let of = self.0.iter().filter(|(known, _)| known == name);
+        of.map(|(_, value)| value.as_str())
+            .next_back()
+            .filter(|value| !value.is_empty())
+    }
+
+    /// True or false; false unless given.
+    fn flag(&self, name: &'static str) -> Result<bool, AskError> {
+        match self.text(name) {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1") => Ok(true),
+            Some(other) => Err(AskError::UnknownValue {
+                parameter: name,
+                value: shortened(other),
+                allowed: vec!["true", "false"],
+            }),
         }
     }
+}
+
+/// One of the values of a closed set by its name.
+fn one_of<T: Copy>(
+    parameter: &'static str,
+    text: &str,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<T, AskError> {
+    let known = all.iter().find(|known| name(**known) == text).copied();
+    known.ok_or_else(|| AskError::UnknownValue {
+        parameter,
+        value: shortened(text),
+        allowed: all.iter().map(|known| name(*known)).collect(),
+    })
 }
 
 /// A value for an error message: the start of it.

@@ -1,10 +1,9 @@
 //! The tables that questions read, how each writes the same dimensions and sums, and which one is the coarsest that
 //! suffices.
 
-use super::Plan;
 use super::filter::{Dimension, Filter};
+use super::samples::{Joins, is_name};
 use super::time::{DAY_NS, HOUR_NS, MINUTE_NS, Range};
-use crate::answer::Column;
 use crate::statement::Statement;
 
 /// A table or view with samples or sums of them.
@@ -133,6 +132,15 @@ impl Table {
             .unwrap_or(Self::Samples)
     }
 
+    /// The coarsest of `candidates` that has all the `needs` and can be read over just this range.
+    pub(super) fn exact(candidates: &[Self], needs: &[Dimension], range: Range) -> Self {
+        let suffices = |table: &&Self| {
+            range.outwards(table.step_ns()) == range && needs.iter().all(|need| table.has(*need))
+        };
+        let found = candidates.iter().find(suffices);
+        found.copied().unwrap_or(Self::Samples)
+    }
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Fleet => "fleet_1h",
@@ -209,7 +217,7 @@ pub(super) struct Source {
 impl Source {
     /// Rows of `table` that pass the filter, with columns for the keys of `outputs`.
     ///
-    /// Names of functions and workloads are joined to sums by id, not to each row; the view `functions` has them.
+    /// Names of functions, workloads and data are joined to sums by id, not to each row; the view `functions` has them.
     pub(super) fn new(
         statement: &mut Statement,
         table: Table,
@@ -217,7 +225,20 @@ impl Source {
         range: Range,
         keys: &[&'static str],
     ) -> Self {
+        Self::of_functions(statement, table, filter, range, keys, None)
+    }
+
+    /// The same, of functions with these ids only, a list for SQL.
+    pub(super) fn of_functions(
+        statement: &mut Statement,
+        table: Table,
+        filter: &Filter,
+        range: Range,
+        keys: &[&'static str],
+        function_ids: Option<&str>,
+    ) -> Self {
         let mut conditions = vec![time_condition(statement, table == Table::Samples, range)];
+        conditions.extend(function_ids.map(|ids| format!("s.function_id IN ({ids})")));
         let mut name_conditions = Vec::new();
         for (dimension, values) in filter.dimensions() {
             let (place, column) = (statement.texts(values), dimension.name());
@@ -237,10 +258,8 @@ impl Source {
                 _ => conditions.push(format!("{column} IN ({place})")),
             }
         }
-        let functions =
-            !name_conditions.is_empty() || keys.iter().any(|key| FUNCTION_NAMES.contains(key));
-        let workloads = keys.iter().any(|key| WORKLOAD_NAMES.contains(key));
-        if table == Table::Functions || !(functions || workloads) {
+        let joins = Joins::of(keys, !name_conditions.is_empty());
+        if table == Table::Functions || joins.is_empty() {
             conditions.append(&mut name_conditions);
             let from = format!("{} AS s", table.name());
             return Self {
@@ -256,43 +275,72 @@ impl Source {
             from: String::new(),
             conditions: conditions.join(" AND "),
         };
-        source.from = source.joined(keys, functions, workloads);
+        source.from = source.joined(keys, &joins, &[]);
         source.summed = true;
         source.conditions = name_conditions.join(" AND ");
         source
     }
 
-    /// Sums by id, joined to names.
-    fn joined(&self, keys: &[&'static str], functions: bool, workloads: bool) -> String {
-        let own = |key: &&&str| !FUNCTION_NAMES.contains(*key) && !WORKLOAD_NAMES.contains(*key);
-        let mut ids: Vec<&str> = keys.iter().filter(own).copied().collect();
+    /// Samples that pass the filter, summed by `keys`, with further aggregates of theirs.
+    pub(super) fn sampled(
+        statement: &mut Statement,
+        filter: &Filter,
+        keys: &[&'static str],
+        states: &[(&str, &str)],
+    ) -> Self {
+        let mut source = Self {
+            table: Table::Samples,
+            summed: false,
+            from: String::new(),
+            conditions: super::samples::conditions(statement, filter, filter.range),
+        };
+        source.from = source.joined(keys, &Joins::of(keys, false), states);
+        source.summed = true;
+        source.conditions.clear();
+        source
+    }
+
+    /// Sums by id, joined to names; `states` are further aggregates, names and expressions.
+    fn joined(&self, keys: &[&'static str], joins: &Joins, states: &[(&str, &str)]) -> String {
+        let mut ids: Vec<&str> = keys.iter().filter(|key| !is_name(key)).copied().collect();
         ids.push("event_id");
-        let (mut names, mut joins) = (String::new(), String::new());
-        if functions {
-            ids.push("function_id");
-            names.push_str(", f.function AS function, f.module AS module, f.build_id AS build_id");
-            joins.push_str(" LEFT JOIN function_names AS f ON f.function_id = t.function_id");
-        }
-        if workloads {
-            ids.push("workload_id");
-            names.push_str(", w.namespace AS namespace, w.pod AS pod, w.container AS container, w.service AS service");
-            joins.push_str(" LEFT JOIN workload_names AS w ON w.workload_id = t.workload_id");
-        }
-        let sums: Vec<String> = all_sums()
+        ids.extend(&joins.ids);
+        let selected: Vec<&str> = ids
+            .iter()
+            .map(|id| if *id == "hour" { HOUR_AS } else { *id })
+            .collect();
+        let mut sums: Vec<String> = all_sums()
             .map(|sum| format!("{} AS {}", self.sum(sum), sum.rollup))
             .collect();
+        sums.extend(
+            states
+                .iter()
+                .map(|(name, state)| format!("{state} AS {name}")),
+        );
         let hosts = match self.table {
             Table::Fleet => "uniqMergeState(s.hosts)",
             _ => "uniqExactState(s.host)",
         };
         format!(
-            "(SELECT t.*{names} FROM (SELECT {ids}, {sums}, {hosts} AS hosts FROM {table} AS s WHERE {conditions} \
-             GROUP BY {ids}) AS t{joins}) AS s",
+            "(SELECT t.*{names} FROM (SELECT {selected}, {sums}, {hosts} AS hosts FROM {table} AS s WHERE {conditions} \
+             GROUP BY {ids}) AS t{joined}) AS s",
+            names = joins.names,
+            joined = joins.tables,
+            selected = selected.join(", "),
             ids = ids.join(", "),
             sums = sums.join(", "),
             table = self.table.name(),
             conditions = self.conditions,
         )
+    }
+
+    /// Of its rows those that a condition holds for.
+    pub(super) fn only(mut self, condition: &str) -> Self {
+        if !self.conditions.is_empty() {
+            self.conditions.push_str(" AND ");
+        }
+        self.conditions.push_str(condition);
+        self
     }
 
     /// The expression of a key.
@@ -304,6 +352,11 @@ impl Source {
         }
     }
 
+    /// The expression of the hour, for sums by it.
+    pub(super) const fn hour(&self) -> &'static str {
+        if self.summed { "s.hour" } else { HOUR }
+    }
+
     /// The expression of a sum.
     pub(super) fn sum(&self, sum: Sum) -> String {
         match self.table {
@@ -313,13 +366,48 @@ impl Source {
         }
     }
 
+    /// The expression of a sum over the rows that a condition holds for; only of what has been summed already.
+    pub(super) fn sum_if(&self, sum: Sum, condition: &str) -> String {
+        let column = match self.table {
+            Table::Functions => sum.name,
+            _ => sum.rollup,
+        };
+        format!("sumIf(s.{column}, {condition})")
+    }
+
+    /// The expression of the number of hosts that a condition holds for; only of what has been summed already.
+    pub(super) fn hosts_if(&self, condition: &str) -> String {
+        match self.table {
+            Table::Fleet => format!("uniqMergeIf(s.hosts, {condition})"),
+            _ if self.summed => format!("uniqExactMergeIf(s.hosts, {condition})"),
+            _ => format!("uniqExactIf(s.host, {condition})"),
+        }
+    }
+
+    /// What stands behind FROM, with its conditions.
+    pub(super) fn rows(&self) -> String {
+        match self.conditions.as_str() {
+            "" => self.from.clone(),
+            conditions => format!("{} WHERE {conditions}", self.from),
+        }
+    }
+
     /// The estimate of events: null as soon as one of the samples is of an event that counts nothing.
     pub(super) fn est_events(&self) -> String {
+        self.counted(&self.sum(PERIOD))
+    }
+
+    /// The same of the rows that a condition holds for.
+    pub(super) fn est_events_if(&self, condition: &str) -> String {
+        self.counted(&self.sum_if(PERIOD, condition))
+    }
+
+    fn counted(&self, sum: &str) -> String {
         let uncounted = match self.table {
             Table::Functions => "isNull(s.est_events)".to_owned(),
             _ => format!("s.event_id NOT IN ({COUNTED_EVENTS})"),
         };
-        format!("if(countIf({uncounted}) > 0, NULL, {})", self.sum(PERIOD))
+        format!("if(countIf({uncounted}) > 0, NULL, {sum})")
     }
 
     /// The expression of the number of hosts.
@@ -332,11 +420,9 @@ impl Source {
     }
 }
 
-/// Columns that come with the name of a function.
-const FUNCTION_NAMES: &[&str] = &["function", "module", "build_id"];
-/// Columns that come with the name of a workload.
-const WORKLOAD_NAMES: &[&str] = &["namespace", "pod", "container", "service"];
-
+/// The hour of a row, in seconds since 1970, whatever the type of its time.
+const HOUR: &str = "toUnixTimestamp(toStartOfHour(s.time))";
+const HOUR_AS: &str = "toUnixTimestamp(toStartOfHour(s.time)) AS hour";
 /// `time` within the range, for a column of nanoseconds or of seconds.
 pub(super) fn time_condition(statement: &mut Statement, nanoseconds: bool, range: Range) -> String {
     let mut bound = |ns: u64| {
@@ -354,113 +440,4 @@ pub(super) fn time_condition(statement: &mut Statement, nanoseconds: bool, range
     };
     let since = bound(range.since_ns);
     format!("time >= {since} AND time < {}", bound(range.until_ns))
-}
-
-/// One column of a grouped statement.
-#[derive(Debug, Clone)]
-pub(super) struct Output {
-    pub(super) column: Column,
-    pub(super) expression: String,
-    pub(super) key: bool,
-}
-
-impl Output {
-    pub(super) fn key(name: &'static str) -> Self {
-        Self {
-            column: Column::text(name),
-            expression: Source::key(name),
-            key: true,
-        }
-    }
-
-    pub(super) const fn sum(column: Column, expression: String) -> Self {
-        Self {
-            column,
-            expression,
-            key: false,
-        }
-    }
-}
-
-/// `outputs` of `source` and the counts that every table has, as a plan over `range`; `rounded` says how the range asked
-/// for was rounded.
-pub(super) fn plan(
-    table: Table,
-    filter: &Filter,
-    (range, rounded): (Range, Option<String>),
-    mut statement: Statement,
-    source: &Source,
-    mut outputs: Vec<Output>,
-    order: &str,
-) -> Plan {
-    let counts = COUNTS.iter();
-    outputs.extend(
-        counts.map(|count| Output::sum(Column::number(count.name, "samples"), source.sum(*count))),
-    );
-    let columns = grouped(&mut statement, &outputs, source, order, filter.limit);
-    Plan {
-        statement,
-        columns,
-        table: table.name(),
-        limit: filter.limit,
-        range,
-        hosts: filter.values(Dimension::Host).to_vec(),
-        notes: rounded.into_iter().collect(),
-    }
-}
-
-/// `outputs` of `source`, grouped by the keys, with the share of each row's samples within its tier and event behind
-/// the column `samples`, ordered, one row more than wanted.
-///
-/// Columns are named by their place, so that no alias shadows a column.
-fn grouped(
-    statement: &mut Statement,
-    outputs: &[Output],
-    source: &Source,
-    order: &str,
-    limit: u32,
-) -> Vec<Column> {
-    let place = |name: &str| {
-        outputs
-            .iter()
-            .position(|output| output.column.name == name)
-            .unwrap_or_default()
-    };
-    let (samples, order) = (place("samples"), place(order));
-    let selected: Vec<String> = outputs
-        .iter()
-        .enumerate()
-        .map(|(i, output)| format!("{} AS c{i}", output.expression))
-        .collect();
-    let keys: Vec<String> = outputs
-        .iter()
-        .enumerate()
-        .filter(|(_, output)| output.key)
-        .map(|(i, _)| format!("c{i}"))
-        .collect();
-    let mut shown: Vec<String> = (0..outputs.len()).map(|i| format!("c{i}")).collect();
-    let share = format!(
-        "c{samples} / sum(c{samples}) OVER (PARTITION BY c{}, c{})",
-        place("tier"),
-        place("event")
-    );
-    shown.insert(samples + 1, share);
-    let conditions = &source.conditions;
-    let filter = if conditions.is_empty() {
-        String::new()
-    } else {
-        format!(" WHERE {conditions}")
-    };
-    let from = &source.from;
-    statement.sql = format!(
-        "SELECT {} FROM (SELECT {} FROM {from}{filter} GROUP BY {keys}) ORDER BY c{order} DESC NULLS LAST, \
-         c{samples} DESC, {keys} LIMIT {}",
-        shown.join(", "),
-        selected.join(", "),
-        u64::from(limit) + 1,
-        keys = keys.join(", "),
-    );
-    let mut columns: Vec<_> = outputs.iter().map(|output| output.column.clone()).collect();
-    columns.insert(samples + 1, Column::real("share", "ratio"));
-    columns
 }

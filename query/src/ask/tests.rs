@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
 use super::*;
+use crate::answer::Other;
 
 /// 2026-01-01T10:30:00Z.
 const NOW: u64 = (1_767_225_600 + 10 * 3_600 + 30 * 60) * 1_000_000_000;
@@ -35,6 +36,15 @@ const ASKED: &[&str] = &[
     "breakdown?by=workload",
     "breakdown?by=snoop&since=-1m&build_id=00ff10",
     "breakdown?by=level&function=f&since=-3h",
+    "numa",
+    "numa?host=a&function=f&since=-2h&by=est_events",
+    "numa?since=-5m&pod=p",
+    "latency",
+    "latency?by=host,data,workload&since=-5m&function=f",
+    "data?per_function=1&by=weight",
+    "faults?pod=p",
+    "kernel",
+    "kernel?since=-10s&build_id=00ff10",
     "hosts",
     "hosts?host=a&host=b&tier=precise",
     "ledger?host=a&event=e&tier=software&since=-1d",
@@ -121,7 +131,7 @@ fn times_are_rounded_outwards_and_that_is_said() {
 #[test]
 fn nothing_typed_becomes_part_of_a_statement() {
     let hostile = "x') OR 1=1; DROP TABLE samples --{p9:String}\\";
-    for question in [Name::Functions, Name::Breakdown, Name::Hosts, Name::Ledger] {
+    for question in Name::ALL.iter().copied() {
         for dimension in question.dimensions() {
             let pairs = [(dimension.name().to_owned(), hostile.to_owned())];
             match Question::parse(question, &pairs, NOW).map(|question| question.plan()) {
@@ -248,25 +258,38 @@ fn an_empty_filter_means_any() {
 fn cut_rows_and_several_tiers_are_noted() {
     let plan = ask("functions?limit=2").unwrap();
     let row = |tier: &str| {
-        let mut row = vec![Value::Null; plan.columns.len()];
+        let mut row = vec![Value::Null; plan.columns_read().len()];
         let place = plan
             .columns
             .iter()
             .position(|column| column.name == "tier")
             .unwrap();
         row[place] = Value::Text(tier.to_owned());
+        for (name, number) in [("samples", 40), ("rows_in_all", 7), ("samples_in_all", 100)] {
+            let columns = plan.columns_read();
+            let place = columns.iter().position(|column| column.name == name);
+            row[place.unwrap()] = Value::Number(number);
+        }
         row
     };
     let mut rows = vec![row("software"), row("precise"), row("precise")];
-    let notes = plan.finish(&mut rows);
+    let (notes, other) = plan.finish(&mut rows);
+    assert_eq!(
+        other,
+        Some(Other {
+            rows: 5,
+            samples: 20
+        })
+    );
     assert_eq!(rows.len(), 2);
     assert_eq!(
         notes[1..],
         [
-            "cut after 2 rows: raise `limit` (at most 10000) or filter",
+            "cut after 2 rows, 5 more with 20 samples: raise `limit` (at most 10000) or filter",
             "rows of the tiers precise, software are not to be added up",
         ]
     );
     let mut rows = vec![row("precise"), row("precise")];
-    assert_eq!(plan.finish(&mut rows).len(), 1);
+    let (notes, other) = plan.finish(&mut rows);
+    assert_eq!((notes.len(), other), (1, None));
 }

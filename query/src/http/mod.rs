@@ -24,16 +24,20 @@ pub(crate) use sql::{Format, Statement, run as run_sql};
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                               img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Paths of the API and their methods; the document and the router are held to it by a test.
-pub(crate) const PATHS: &[(&str, &[&str])] = &[
-    ("/api/v1/functions", &["get"]),
-    ("/api/v1/breakdown", &["get"]),
-    ("/api/v1/hosts", &["get"]),
-    ("/api/v1/ledger", &["get"]),
+/// Paths of the API that are no questions, and their methods.
+const FURTHER: &[(&str, &[&str])] = &[
     ("/api/v1/sql", &["get", "post"]),
     ("/api/v1/status", &["get"]),
     ("/api/v1/openapi.json", &["get"]),
 ];
+
+/// Paths of the API and their methods; the document and the router are held to it by a test.
+pub(crate) fn paths() -> Vec<(String, &'static [&'static str])> {
+    let question = |name: &Name| (format!("/api/v1/{}", name.name()), &["get"] as &[&str]);
+    let further = FURTHER.iter();
+    let further = further.map(|(path, methods)| ((*path).to_owned(), *methods));
+    Name::ALL.iter().map(question).chain(further).collect()
+}
 
 /// The routes of page and API. `loopback`: the listener is on loopback only, so a request that names another host was
 /// led here by a page of that host, and is refused.
@@ -70,7 +74,7 @@ async fn status(State(service): State<Service>) -> Response {
 }
 
 async fn not_found(uri: Uri) -> Problem {
-    let paths: Vec<&str> = PATHS.iter().map(|(path, _)| *path).collect();
+    let paths: Vec<String> = paths().into_iter().map(|(path, _)| path).collect();
     Problem {
         class: Class::NotFound,
         title: "there is no such path",
@@ -80,7 +84,7 @@ async fn not_found(uri: Uri) -> Problem {
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Problem {
-    let known = PATHS.iter().find(|(path, _)| *path == uri.path());
+    let known = paths().into_iter().find(|(path, _)| path == uri.path());
     let methods = known.map_or("get".to_owned(), |(_, methods)| methods.join(" or "));
     Problem {
         class: Class::Method,

@@ -3,18 +3,18 @@
 use memwide_service::build_info::BUILD;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Format, PATHS};
-use crate::ask::{BreakdownBy, Dimension, Estimator, LIMIT_DEFAULT, LIMIT_MAX, Name};
+use super::Format;
+use crate::ask::{Dimension, LIMIT_DEFAULT, LIMIT_MAX, Name, Values};
 
 /// The document.
 pub(super) fn document() -> Json {
     let mut paths = Map::new();
-    for (path, methods) in PATHS {
+    for (path, methods) in super::paths() {
         let mut operations = Map::new();
-        for method in *methods {
-            operations.insert((*method).to_owned(), operation(path, method));
+        for method in methods {
+            operations.insert((*method).to_owned(), operation(&path, method));
         }
-        paths.insert((*path).to_owned(), Json::Object(operations));
+        paths.insert(path, Json::Object(operations));
     }
     json!({
         "openapi": "3.1.0",
@@ -33,7 +33,7 @@ fn operation(path: &str, method: &str) -> Json {
     let name = path.rsplit('/').next().unwrap_or_default();
     let question = Name::ALL.iter().find(|question| question.name() == name);
     let (summary, parameters, schema) = match (question, name) {
-        (Some(question), _) => (summary(*question), of_question(*question), "Answer"),
+        (Some(question), _) => (question.about(), of_question(*question), "Answer"),
         (None, "sql") if method == "get" => ("One statement that reads.", of_sql(), "SqlAnswer"),
         (None, "sql") => ("One statement that reads.", Vec::new(), "SqlAnswer"),
         (None, "status") => (
@@ -63,15 +63,6 @@ fn operation(path: &str, method: &str) -> Json {
             "schema": reference("SqlRequest") } } });
     }
     operation
-}
-
-const fn summary(question: Name) -> &'static str {
-    match question {
-        Name::Functions => "Which functions, with every estimator side by side.",
-        Name::Breakdown => "How samples are spread; every distribution sums to all samples.",
-        Name::Hosts => "Which hosts there are: facts, last sign of life, completeness.",
-        Name::Ledger => "What is stored and what is missing, by host, event and reason.",
-    }
 }
 
 fn parameter(name: &str, description: &str, schema: impl Into<Json>) -> Json {
@@ -105,24 +96,11 @@ fn of_question(question: Name) -> Vec<Json> {
         ),
     ];
     for extra in question.extra() {
-        parameters.push(match (question, *extra) {
-            (Name::Functions, "by") => {
-                let names: Vec<&str> = Estimator::ALL.iter().map(|by| by.name()).collect();
-                parameter(
-                    "by",
-                    "What orders the rows.",
-                    json!({ "type": "string", "enum": names }),
-                )
-            }
-            (_, "by") => {
-                let names: Vec<&str> = BreakdownBy::ALL.iter().map(|by| by.name()).collect();
-                list(
-                    "by",
-                    "Columns of the table; several, by commas or repeated, make a cross table.",
-                    Some(names),
-                )
-            }
-            (_, extra) => parameter(extra, "One row a host.", json!({ "type": "boolean" })),
+        let (name, about) = (extra.name, extra.about);
+        parameters.push(match extra.values {
+            Values::Flag => parameter(name, about, json!({ "type": "boolean" })),
+            Values::One(of) => parameter(name, about, json!({ "type": "string", "enum": of() })),
+            Values::Several(of) => list(name, about, Some(of())),
         });
     }
     let filters = question.dimensions().iter();
@@ -191,7 +169,12 @@ fn schemas() -> Json {
     json!({
         "Answer": object(json!({
             "columns": { "type": "array", "items": reference("Column") }, "rows": rows,
+            "parts": { "type": "array", "description": "What stands behind the rows.", "items": reference("Part") },
+            "other": { "type": ["object", "null"], "description": "What was cut after the last row.",
+                "properties": { "rows": count, "samples": count } },
             "completeness": reference("Completeness"), "source_table": text, "notes": texts })),
+        "Part": object(json!({
+            "name": text, "columns": { "type": "array", "items": reference("Column") }, "rows": rows })),
         "SqlAnswer": object(json!({
             "columns": { "type": "array", "items": reference("Column") }, "rows": rows,
             "completeness": reference("Completeness"), "notes": texts })),

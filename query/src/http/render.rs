@@ -34,40 +34,13 @@ fn line(out: &mut String, cells: &[String]) {
     out.push_str("\r\n");
 }
 
-/// Columns with units, numbers to the right, completeness and notes below.
+/// Columns with units, numbers to the right, parts, completeness and notes below.
 pub(super) fn table(answer: &Answer) -> String {
-    let header: Vec<String> = answer.columns.iter().map(title).collect();
-    let rows: Vec<Vec<String>> = answer
-        .rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .zip(&answer.columns)
-                .map(|(value, column)| cell(value, column))
-                .collect()
-        })
-        .collect();
-    let width = |i: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(i));
-        cells
-            .chain(header.get(i))
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let mut out = String::new();
-    for row in std::iter::once(&header).chain(&rows) {
-        let mut text = String::new();
-        for ((cell, width), column) in row.iter().zip(&widths).zip(&answer.columns) {
-            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
-            match column.kind {
-                Kind::Text => text.extend([cell, pad.as_str(), "  "]),
-                Kind::Number | Kind::Real => text.extend([pad.as_str(), cell, "  "]),
-            }
-        }
-        out.push_str(text.trim_end());
-        out.push('\n');
+    lines(&mut out, &answer.columns, &answer.rows);
+    for part in &answer.parts {
+        let _ = writeln!(out, "\n{}:", part.name);
+        lines(&mut out, &part.columns, &part.rows);
     }
     let complete = &answer.completeness;
     let _ = writeln!(
@@ -87,6 +60,36 @@ pub(super) fn table(answer: &Answer) -> String {
         let _ = writeln!(out, "note: {note}");
     }
     out
+}
+
+fn lines(out: &mut String, columns: &[Column], rows: &[Vec<Value>]) {
+    let header: Vec<String> = columns.iter().map(title).collect();
+    let cells = |row: &Vec<Value>| -> Vec<String> {
+        let cells = row.iter().zip(columns);
+        cells.map(|(value, column)| cell(value, column)).collect()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let width = |i: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(i));
+        cells
+            .chain(header.get(i))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    for row in std::iter::once(&header).chain(&rows) {
+        let mut text = String::new();
+        for ((cell, width), column) in row.iter().zip(&widths).zip(columns) {
+            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+            match column.kind {
+                Kind::Text => text.extend([cell, pad.as_str(), "  "]),
+                Kind::Number | Kind::Real => text.extend([pad.as_str(), cell, "  "]),
+            }
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    }
 }
 
 fn title(column: &Column) -> String {
@@ -132,6 +135,8 @@ mod tests {
                 Value::Real(0.25),
                 Value::Null,
             ]],
+            parts: Vec::new(),
+            other: None,
             completeness: Completeness {
                 hosts_seen: 1,
                 hosts_expected: 2,

@@ -7,8 +7,11 @@
 )]
 
 mod api;
+mod count;
 mod engine;
+mod fleet;
 mod grpc;
+mod numa;
 mod questions;
 mod sql;
 mod support;

@@ -51,22 +51,29 @@ impl Reply {
     pub(crate) fn records(&self) -> Vec<Json> {
         let answer = self.json();
         assert_eq!(self.status, 200, "{answer}");
-        let names: Vec<String> = answer["columns"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|column| column["name"].as_str().unwrap().to_owned())
-            .collect();
-        let rows = answer["rows"].as_array().unwrap().iter();
-        rows.map(|row| {
-            names
-                .iter()
-                .cloned()
-                .zip(row.as_array().unwrap().iter().cloned())
-                .collect()
-        })
-        .collect()
+        objects(&answer)
     }
+
+    /// The same of a part.
+    pub(crate) fn part(&self, name: &str) -> Vec<Json> {
+        let answer = self.json();
+        assert_eq!(self.status, 200, "{answer}");
+        let mut parts = answer["parts"].as_array().unwrap().iter();
+        objects(parts.find(|part| part["name"] == name).unwrap())
+    }
+}
+
+fn objects(table: &Json) -> Vec<Json> {
+    let columns = table["columns"].as_array().unwrap().iter();
+    let names: Vec<String> = columns
+        .map(|column| column["name"].as_str().unwrap().to_owned())
+        .collect();
+    let rows = table["rows"].as_array().unwrap().iter();
+    rows.map(|row| {
+        let cells = row.as_array().unwrap().iter().cloned();
+        names.iter().cloned().zip(cells).collect()
+    })
+    .collect()
 }
 
 /// Starts everything with [`truth::rows`]; `None` where there is no engine.

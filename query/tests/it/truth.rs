@@ -7,9 +7,9 @@ use memwide_model::{
 use memwide_store::Store;
 use memwide_store::native::{Constant, append_constants, walk};
 use memwide_store::rows::{
-    EventRow, Events, FACTS, Fleet1h, FleetRow, FunctionRow, FunctionsDef, HostRow, Hosts,
-    Ledger1m, LedgerRow, MappingRow, Mappings, Mix1m, MixRow, NativeBlock, SampleRow, Samples,
-    Sums, TableRows, TierOrNone, WorkloadRow, Workloads,
+    DataDef, DataRow, EventRow, Events, FACTS, Fleet1h, FleetRow, FunctionRow, FunctionsDef,
+    HostRow, Hosts, Ledger1m, LedgerRow, MappingRow, Mappings, Mix1m, MixRow, NativeBlock,
+    SampleRow, Samples, Sums, TableRows, TierOrNone, WorkloadRow, Workloads,
 };
 
 /// 2026-11-20T10:00:00Z in seconds since 1970: the samples lie in the two hours from here on.
@@ -55,17 +55,59 @@ pub(crate) const EVENTS: &[(u64, &str, Tier, LatencyKind, &str)] = &[
     ),
 ];
 
+/// A piece of data; 0 is none.
+#[derive(Debug)]
+pub(crate) struct Data {
+    pub(crate) id: u64,
+    pub(crate) name: &'static str,
+    pub(crate) region: Region,
+    /// Where it begins; the last one begins in the last line of a page.
+    pub(crate) address: u64,
+}
+
+/// Data that samples touch.
+pub(crate) const DATA: &[Data] = &[
+    Data {
+        id: 0,
+        name: "",
+        region: Region::Unknown,
+        address: 0x10_0000,
+    },
+    Data {
+        id: 21,
+        name: "counters",
+        region: Region::Global,
+        address: 0x5555_0000_4040,
+    },
+    Data {
+        id: 22,
+        name: "[heap]",
+        region: Region::Heap,
+        address: 0x5555_1000_0000,
+    },
+    Data {
+        id: 23,
+        name: HOSTILE,
+        region: Region::Global,
+        address: 0x5555_0000_8fc0,
+    },
+];
+
 /// Workloads: id, pod.
 pub(crate) const WORKLOADS: &[(u64, &str)] = &[(1, "cart-1"), (2, "cart-2")];
 
 /// One sample; what it holds follows from `i`.
 pub(crate) fn sample(i: u64) -> SampleRow<'static> {
     let pick = |salt: u64, n: usize| {
-        let mixed = (i + salt * 7_919).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        usize::try_from(mixed).unwrap() % n
+        // Steele, Lea, Flood: what is picked of one sample tells nothing of what else is.
+        let mut mixed = (i + (salt << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) >> 33).unwrap() % n
     };
     let (event_id, event, tier, latency_kind, _) = EVENTS[pick(1, 3)];
     let software = tier == Tier::Software;
+    let data = &DATA[pick(23, 4)];
     let weight = if latency_kind == LatencyKind::Use {
         30 + u32::try_from(pick(2, 500)).unwrap()
     } else {
@@ -81,9 +123,9 @@ pub(crate) fn sample(i: u64) -> SampleRow<'static> {
         host: HOSTS[pick(4, 3)],
         source_id: 77,
         batch: 1,
-        cpu: 0,
-        pid: 1,
-        tid: 1,
+        cpu: u16::try_from(pick(16, 8)).unwrap(),
+        pid: [10, 11][pick(17, 2)],
+        tid: 100 + u32::try_from(pick(18, 3)).unwrap(),
         comm: ["main", HOSTILE][pick(5, 2)],
         workload_id: [0, 1, 2][pick(6, 3)],
         event_id,
@@ -92,12 +134,12 @@ pub(crate) fn sample(i: u64) -> SampleRow<'static> {
         context: [Context::User, Context::Syscall][pick(7, 2)],
         ip: u64::MAX - i,
         function_id: FUNCTIONS[pick(8, 4)].0,
-        location_id: 9,
-        stack_id: 0,
-        addr: 0xffff_8000_0000_0000 + i,
+        location_id: FUNCTIONS[pick(8, 4)].0 * 16 + pick(19, 3) as u64,
+        stack_id: [0, 1, 2, 3][pick(20, 4)],
+        addr: data.address + 8 * pick(21, 24) as u64,
         phys_addr: 0,
-        data_id: 0,
-        region: Region::Heap,
+        data_id: data.id,
+        region: data.region,
         data_src: 0,
         period: if event_id == 3 { 1 } else { 1_009 },
         weight,
@@ -105,7 +147,7 @@ pub(crate) fn sample(i: u64) -> SampleRow<'static> {
         retire_lat: 0,
         latency_kind,
         page_shift: 12,
-        page_node: 0,
+        page_node: [0, 1, 255][pick(22, 3)],
         op: if event_id == 2 { Op::Store } else { Op::Load },
         level: if software {
             Level::None
@@ -266,7 +308,18 @@ fn definitions() -> Vec<NativeBlock> {
             last_seen: BEGIN,
         });
     }
+    let mut data = DataDef::default();
+    for known in DATA.iter().filter(|known| known.id != 0) {
+        data.push(&DataRow {
+            data_id: known.id,
+            region: known.region,
+            mapping_id: 5,
+            name: known.name,
+            last_seen: BEGIN,
+        });
+    }
     let mut blocks = functions.finish();
+    blocks.extend(data.finish());
     blocks.extend(mappings.finish());
     blocks.extend(events.finish());
     blocks.extend(workloads.finish());
@@ -332,6 +385,7 @@ fn ledger() -> Vec<NativeBlock> {
             cpuid: "",
             cpus: 8,
             nodes: 2,
+            cpu_nodes: &[0, 0, 0, 0, 1, 1, 1, 1],
             remote_means: "package",
             virtualization: "",
             tiers: &["precise", "software"],

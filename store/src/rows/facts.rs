@@ -6,7 +6,7 @@ use memwide_model::{
 };
 
 use super::{SumsColumns, TierOrNone, day_of_ns, day_of_seconds, tables};
-use crate::native::{ArrayOfStrings, Code, Named, Seconds, Strings, TimeNs};
+use crate::native::{ArrayOfStrings, ArrayOfU64, Code, Named, Seconds, Strings, TimeNs};
 
 tables! {
     {
@@ -220,6 +220,8 @@ tables! {
         cpus: Vec<u32>,
         /// NUMA nodes.
         nodes: Vec<u16>,
+        /// Node of each CPU, by its number; [`CPU_NODE_UNKNOWN`]: not known.
+        cpu_nodes: ArrayOfU64,
         /// What "remote" means to its hardware.
         remote_means: Named,
         /// Hypervisor; empty: none.

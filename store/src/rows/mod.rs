@@ -30,6 +30,9 @@ pub const FACTS: &[&str] = &[
     Hosts::TABLE,
 ];
 
+/// In `hosts.cpu_nodes`: the node of this CPU is not known.
+pub const CPU_NODE_UNKNOWN: u64 = 65_535;
+
 /// Seconds of a day.
 const DAY_SECONDS: i64 = 86_400;
 

@@ -78,6 +78,7 @@ migrations! {
     5 "reasons" "0005_reasons";
     6 "suspect" "0006_suspect";
     7 "names" "0007_names";
+    8 "cpu_nodes" "0008_cpu_nodes";
 }
 
 impl Migration {

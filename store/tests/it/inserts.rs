@@ -246,6 +246,7 @@ async fn every_table_takes_its_rows() {
         cpuid: "c",
         cpus: 2,
         nodes: 1,
+        cpu_nodes: &[0, 65_535],
         remote_means: "node",
         virtualization: "",
         tiers: &["software", "precise"],
@@ -351,8 +352,8 @@ async fn every_table_takes_its_rows() {
             "lost\tnone\t4\t0.5\t9",
         ),
         (
-            "SELECT host, cpus, tiers, part FROM hosts",
-            "h\t2\t['software','precise']\t1",
+            "SELECT host, cpus, cpu_nodes, tiers, part FROM hosts",
+            "h\t2\t[0,65535]\t['software','precise']\t1",
         ),
         (
             "SELECT part, toUnixTimestamp(closed_through) FROM closes",

@@ -16,11 +16,12 @@ async fn the_schema_is_applied_once_and_matches_the_row_builders() {
             "closes_in_array",
             "reasons",
             "suspect",
-            "names"
+            "names",
+            "cpu_nodes"
         ]
     );
     assert!(store.migrate().await.unwrap().is_empty());
-    assert_eq!(ask(&store, "SELECT count() FROM migrations").await, "7");
+    assert_eq!(ask(&store, "SELECT count() FROM migrations").await, "8");
     let uncommented = "SELECT table, name FROM system.columns WHERE database = 'memwide' AND comment = '' \
          AND table IN (SELECT name FROM system.tables WHERE database = 'memwide' AND engine LIKE '%MergeTree')";
     assert_eq!(ask(&store, uncommented).await, "");
@@ -38,7 +39,7 @@ async fn a_newer_and_a_changed_schema_are_refused() {
     assert_eq!(error.advice(), Advice::Permanent);
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(
-        cause.contains("has migration 900, this memwide knows 7"),
+        cause.contains("has migration 900, this memwide knows 8"),
         "{cause}"
     );
     store.execute("TRUNCATE TABLE migrations").await.unwrap();
@@ -67,7 +68,8 @@ async fn a_migration_broken_off_is_applied_again() {
             "closes_in_array",
             "reasons",
             "suspect",
-            "names"
+            "names",
+            "cpu_nodes"
         ]
     );
     assert_eq!(ask(&store, "SELECT count() FROM stacks").await, "0");
@@ -77,7 +79,7 @@ async fn a_migration_broken_off_is_applied_again() {
 /// of an aggregator that knows no newer columns.
 #[tokio::test]
 async fn rows_of_every_earlier_version_are_kept_and_read() {
-    for version in 1..7 {
+    for version in 1..8 {
         let Some(engine) = engine().await else { return };
         let store = engine.child.store("memwide").unwrap();
         store.migrate_through(version).await.unwrap();
@@ -93,7 +95,7 @@ async fn rows_of_every_earlier_version_are_kept_and_read() {
             store.execute(event).await.unwrap();
         }
         let applied = store.migrate().await.unwrap();
-        assert_eq!(applied.len(), 7 - usize::try_from(version).unwrap());
+        assert_eq!(applied.len(), 8 - usize::try_from(version).unwrap());
         store.execute(&old(NEW_YEAR + 1, "after")).await.unwrap();
         insert(&store, &samples(1..2), 0, now(), "new")
             .await

@@ -1,0 +1,180 @@
+//! Answers of the query service that have several parts, as tables for people; programs get them as they came.
+
+use super::answer;
+use crate::cli::{FilterArgs, Format, ServerArgs};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::{Column, Document, Section, Table, width};
+use serde_json::Value;
+
+/// A column that people see.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    /// Name in the answer.
+    pub(super) name: &'static str,
+    /// Title; empty: its name.
+    pub(super) title: &'static str,
+    /// Terminals of at least this many columns show it.
+    pub(super) from_width: usize,
+}
+
+/// Below this many columns of the terminal the wide ones are left out.
+const WIDE: usize = 120;
+
+/// A column that is always shown.
+pub(super) const fn column(name: &'static str, title: &'static str) -> Shown {
+    Shown {
+        name,
+        title,
+        from_width: 0,
+    }
+}
+
+/// A column that narrow terminals do without.
+pub(super) const fn wide(name: &'static str, title: &'static str) -> Shown {
+    Shown {
+        name,
+        title,
+        from_width: WIDE,
+    }
+}
+
+/// A part that people see.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// Name in the answer; empty: its rows.
+    pub(super) name: &'static str,
+    /// What it is, in a line.
+    pub(super) title: &'static str,
+    /// Its columns.
+    pub(super) columns: &'static [Shown],
+}
+
+/// Asks a question and prints its answer.
+pub(super) fn ask(
+    server: &ServerArgs,
+    question: &str,
+    filter: &FilterArgs,
+    further: &[(&str, Option<String>)],
+    parts: &[Part],
+    format: Format,
+) -> Result<(), Failure> {
+    let client = Client::new(&server.server);
+    let mut params = answer::params(filter)?;
+    for (name, value) in further {
+        params.extend(value.clone().map(|value| ((*name).to_owned(), value)));
+    }
+    let found = client.get(question, &params).map_err(answer::failure)?;
+    Ok(document(found, parts, width()).print(format)?)
+}
+
+/// An answer as a document.
+fn document(found: Value, parts: &[Part], width: usize) -> Document {
+    let mut sections = Vec::new();
+    for part in parts {
+        let of = found["parts"].as_array().into_iter().flatten();
+        let table = match part.name {
+            "" => Some(&found),
+            name => of.into_iter().find(|part| part["name"] == name),
+        };
+        let table = table.map(|table| shown(table, part.columns, width));
+        if let Some(table) = table.filter(|table| !table.rows.is_empty() || part.name.is_empty()) {
+            sections.push(Section {
+                title: part.title.to_owned(),
+                about: Vec::new(),
+                table,
+            });
+        }
+    }
+    let all = answer::table(found);
+    Document {
+        sections,
+        notes: all.notes.clone(),
+        json: all.json.clone().unwrap_or_default(),
+        csv: all,
+    }
+}
+
+/// The columns that people see of a table; those that are empty in every row are left out.
+fn shown(table: &Value, columns: &[Shown], width: usize) -> Table {
+    let all = table["columns"].as_array().cloned().unwrap_or_default();
+    let rows = table["rows"].as_array().cloned().unwrap_or_default();
+    let places: Vec<(usize, Column)> = columns
+        .iter()
+        .filter(|shown| width >= shown.from_width)
+        .filter_map(|shown| {
+            let at = all.iter().position(|column| column["name"] == shown.name)?;
+            let silent = |row: &Value| row[at].is_null() || row[at] == "";
+            if !rows.is_empty() && rows.iter().all(silent) {
+                return None;
+            }
+            let title = if shown.title.is_empty() {
+                shown.name
+            } else {
+                shown.title
+            };
+            let unit = all.get(at)?["unit"].as_str().unwrap_or_default();
+            // A long unit would take the names' room.
+            let unit = unit.split(' ').next().unwrap_or_default();
+            Some((at, Column::new(title, unit)))
+        })
+        .collect();
+    Table {
+        rows: rows
+            .iter()
+            .map(|row| places.iter().map(|(at, _)| row[*at].clone()).collect())
+            .collect(),
+        columns: places.into_iter().map(|(_, column)| column).collect(),
+        ..Table::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const PARTS: &[Part] = &[
+        Part {
+            name: "",
+            title: "Functions",
+            columns: &[
+                column("function", ""),
+                column("pod", ""),
+                wide("weight", "w"),
+            ],
+        },
+        Part {
+            name: "nodes",
+            title: "Nodes",
+            columns: &[column("node", "of")],
+        },
+        Part {
+            name: "none",
+            title: "None",
+            columns: &[],
+        },
+    ];
+
+    #[test]
+    fn people_see_what_is_not_empty_and_fits_and_programs_see_all() {
+        let found = json!({
+            "columns": [{"name": "function", "unit": ""}, {"name": "pod", "unit": ""}, {"name": "weight", "unit": "cycles"}],
+            "rows": [["f", "", 7.5]],
+            "parts": [{"name": "nodes", "columns": [{"name": "node", "unit": ""}], "rows": [[1]]},
+                      {"name": "none", "columns": [], "rows": []}],
+            "completeness": {}, "notes": ["a note"],
+        });
+        let names = |width: usize| -> Vec<String> {
+            let document = document(found.clone(), PARTS, width);
+            assert_eq!(document.sections.len(), 2);
+            assert_eq!(document.notes, ["a note"]);
+            assert_eq!(document.json, found);
+            assert_eq!(document.csv.columns.len(), 3);
+            let columns = document.sections[0].table.columns.iter();
+            columns.map(|column| column.name.clone()).collect()
+        };
+        assert_eq!(names(80), ["function"]);
+        assert_eq!(names(160), ["function", "w"]);
+    }
+}

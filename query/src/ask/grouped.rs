@@ -1,0 +1,199 @@
+//! Rows grouped by keys: columns, shares, order, and what was cut.
+
+use super::Plan;
+use super::filter::{Dimension, Filter};
+use super::table::{COUNTS, Source, Table};
+use super::time::Range;
+use crate::answer::Column;
+use crate::statement::Statement;
+
+/// One column of a grouped statement.
+#[derive(Debug, Clone)]
+pub(super) struct Output {
+    pub(super) column: Column,
+    pub(super) expression: String,
+    pub(super) role: Role,
+}
+
+/// What a column is to a grouped statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Rows differ in it.
+    Key,
+    /// It adds up.
+    Sum,
+    /// It is read for what comes next, not shown.
+    Hidden,
+}
+
+impl Output {
+    pub(super) fn key(name: &'static str) -> Self {
+        Self {
+            column: Column::text(name),
+            expression: Source::key(name),
+            role: Role::Key,
+        }
+    }
+
+    pub(super) const fn sum(column: Column, expression: String) -> Self {
+        Self {
+            column,
+            expression,
+            role: Role::Sum,
+        }
+    }
+
+    /// The same where rows are of functions, else nothing.
+    pub(super) fn function_ids_if(keys: &[&str]) -> Self {
+        if keys.contains(&"function") {
+            return Self::function_ids();
+        }
+        Self {
+            expression: "''".to_owned(),
+            ..Self::function_ids()
+        }
+    }
+
+    /// The ids of the functions in a row, by blanks: what further statements ask for.
+    pub(super) fn function_ids() -> Self {
+        Self {
+            column: Column::text("function_ids"),
+            expression:
+                "arrayStringConcat(arrayMap(id -> toString(id), groupUniqArray(64)(s.function_id)), ' ')"
+                    .to_owned(),
+            role: Role::Hidden,
+        }
+    }
+}
+
+/// `outputs` of `source` and the counts that every table has, as a plan over `range`; `rounded` says how the range asked
+/// for was rounded.
+pub(super) fn plan(
+    table: Table,
+    filter: &Filter,
+    (range, rounded): (Range, Option<String>),
+    statement: Statement,
+    source: &Source,
+    mut outputs: Vec<Output>,
+    order: &str,
+) -> Plan {
+    let counts = COUNTS.iter();
+    outputs.extend(
+        counts.map(|count| Output::sum(Column::number(count.name, "samples"), source.sum(*count))),
+    );
+    let shape = Grouped {
+        order,
+        partition: &["tier", "event"],
+        having: "",
+    };
+    shape.plan(table, filter, (range, rounded), statement, source, &outputs)
+}
+
+/// How rows are grouped, shared out and ordered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grouped<'a> {
+    /// Column that orders rows.
+    pub(super) order: &'a str,
+    /// Columns within whose values shares add up to 1.
+    pub(super) partition: &'a [&'a str],
+    /// Column that has to be above 0; empty: none.
+    pub(super) having: &'a str,
+}
+
+impl Grouped<'_> {
+    /// The plan of `outputs` over `range`.
+    pub(super) fn plan(
+        self,
+        table: Table,
+        filter: &Filter,
+        (range, rounded): (Range, Option<String>),
+        mut statement: Statement,
+        source: &Source,
+        outputs: &[Output],
+    ) -> Plan {
+        let columns = grouped(&mut statement, outputs, source, self, filter.limit);
+        let hidden = outputs.iter().filter(|output| output.role == Role::Hidden);
+        Plan {
+            statement,
+            columns,
+            hidden: plan_hidden(hidden.map(|output| output.column.clone())),
+            table: table.name(),
+            limit: filter.limit,
+            range,
+            hosts: filter.values(Dimension::Host).to_vec(),
+            notes: rounded.into_iter().collect(),
+        }
+    }
+}
+
+/// Columns read and not shown: rows and samples in all, then these.
+fn plan_hidden(further: impl Iterator<Item = Column>) -> Vec<Column> {
+    [
+        Column::number("rows_in_all", "rows"),
+        Column::number("samples_in_all", "samples"),
+    ]
+    .into_iter()
+    .chain(further)
+    .collect()
+}
+
+/// `outputs` of `source`, grouped by the keys, with the share of each row's samples within its partition behind the column
+/// `samples`, ordered, one row more than wanted; rows and samples in all and what is hidden come last.
+///
+/// Columns are named by their place, so that no alias shadows a column.
+fn grouped(
+    statement: &mut Statement,
+    outputs: &[Output],
+    source: &Source,
+    shape: Grouped<'_>,
+    limit: u32,
+) -> Vec<Column> {
+    let place = |name: &str| {
+        outputs
+            .iter()
+            .position(|output| output.column.name == name)
+            .unwrap_or_default()
+    };
+    let (samples, order) = (place("samples"), place(shape.order));
+    let named = |role: fn(Role) -> bool| -> Vec<String> {
+        let outputs = outputs.iter().enumerate();
+        let taken = outputs.filter(|(_, output)| role(output.role));
+        taken.map(|(i, _)| format!("c{i}")).collect()
+    };
+    let selected: Vec<String> = outputs
+        .iter()
+        .enumerate()
+        .map(|(i, output)| format!("{} AS c{i}", output.expression))
+        .collect();
+    let keys = named(|role| role == Role::Key).join(", ");
+    let mut shown = named(|role| role != Role::Hidden);
+    let partition: Vec<String> = shape
+        .partition
+        .iter()
+        .map(|name| format!("c{}", place(name)))
+        .collect();
+    let share = format!(
+        "c{samples} / sum(c{samples}) OVER (PARTITION BY {})",
+        partition.join(", ")
+    );
+    shown.insert(samples + 1, share);
+    shown.push("count() OVER ()".to_owned());
+    shown.push(format!("sum(c{samples}) OVER ()"));
+    shown.extend(named(|role| role == Role::Hidden));
+    let having = match shape.having {
+        "" => String::new(),
+        name => format!(" HAVING c{} > 0", place(name)),
+    };
+    statement.sql = format!(
+        "SELECT {} FROM (SELECT {} FROM {} GROUP BY {keys}{having}) ORDER BY c{order} DESC NULLS LAST, \
+         c{samples} DESC, {keys} LIMIT {}",
+        shown.join(", "),
+        selected.join(", "),
+        source.rows(),
+        u64::from(limit) + 1,
+    );
+    let taken = outputs.iter().filter(|output| output.role != Role::Hidden);
+    let mut columns: Vec<_> = taken.map(|output| output.column.clone()).collect();
+    columns.insert(samples + 1, Column::real("share", "ratio"));
+    columns
+}

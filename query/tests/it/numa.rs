@@ -1,0 +1,361 @@
+//! `numa` equals counts made here from the same samples.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memwide_model::{Locality, Op};
+use serde_json::{Value as Json, json};
+
+use crate::count::{Key, Sample, close, grouped, key_of, mean};
+use crate::support::{Reply, Running, running};
+use crate::truth::{ALL, BEGIN, DATA, HOSTS, PART, function, rows};
+
+
+/// Node of the CPU: known on the host with facts alone.
+fn cpu_node(row: &Sample) -> Option<u64> {
+    (row.host == "alpha").then_some(u64::from(row.cpu / 4))
+}
+
+fn page_node(row: &Sample) -> Option<u64> {
+    (row.page_node != 255).then_some(row.page_node.into())
+}
+
+fn is_remote(row: &Sample) -> bool {
+    row.locality == Locality::Remote
+}
+
+fn known(node: Option<u64>) -> String {
+    node.map_or("null".to_owned(), |node| node.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numa_equals_counts_of_the_same_samples() {
+    let Some(running) = running().await else {
+        return;
+    };
+    let all: Vec<Sample> = rows().collect();
+    let begin = i64::from(BEGIN) * 1_000_000_000;
+    let part =
+        |row: &&Sample| (begin + 300_500_000_000..begin + 2_700_250_000_000).contains(&row.time);
+    check(&running, &format!("numa?{ALL}"), "fleet_1h", &all).await;
+    let of: Vec<Sample> = all
+        .iter()
+        .copied()
+        .filter(|row| row.host == "alpha")
+        .collect();
+    check(
+        &running,
+        &format!("numa?{ALL}&host=alpha"),
+        "functions",
+        &of,
+    )
+    .await;
+    let of: Vec<Sample> = all.iter().filter(part).copied().collect();
+    check(&running, &format!("numa?{PART}"), "samples", &of).await;
+    let of: Vec<Sample> = all
+        .iter()
+        .copied()
+        .filter(|row| row.op == Op::Store)
+        .collect();
+    check(&running, &format!("numa?{ALL}&op=store"), "fleet_1h", &of).await;
+    nothing(&running).await;
+    running.stop().await;
+}
+
+async fn check(running: &Running, question: &str, table: &str, samples: &[Sample]) {
+    let reply = running.get(&format!("/api/v1/{question}")).await;
+    assert_eq!(reply.json()["source_table"], table, "{}", reply.text());
+    functions(&reply, samples);
+    latency(&reply, samples);
+    places(&reply, samples);
+    nodes(&reply, samples);
+    data(&reply, samples, &rows().collect::<Vec<_>>());
+    evidence(&reply, samples);
+}
+
+const OF: [&str; 2] = ["function", "event"];
+
+fn of(row: &Sample) -> Key {
+    vec![function(row).to_owned(), row.event.to_owned()]
+}
+
+fn functions(reply: &Reply, samples: &[Sample]) {
+    let names = [
+        "function",
+        "tier",
+        "event",
+        "latency_kind",
+        "locality_basis",
+    ];
+    let key = |row: &Sample| {
+        let mut key = of(row);
+        key.insert(1, row.tier.name().to_owned());
+        key.extend([row.latency_kind.name(), row.locality_basis.name()].map(str::to_owned));
+        key
+    };
+    let mut expected = grouped(samples, key);
+    expected.retain(|_, rows| rows.iter().any(is_remote));
+    let records = reply.records();
+    assert_eq!(records.len(), expected.len());
+    let of_event = |event: &Json| {
+        samples
+            .iter()
+            .filter(|row| is_remote(row) && event == row.event)
+            .count()
+    };
+    for record in &records {
+        let rows = &expected[&key_of(record, &names)];
+        let remote: Vec<&Sample> = rows.iter().filter(|row| is_remote(row)).collect();
+        let local: Vec<&Sample> = rows
+            .iter()
+            .filter(|row| row.locality == Locality::Local)
+            .collect();
+        let hosts: BTreeSet<&str> = remote.iter().map(|row| row.host).collect();
+        let what = record.to_string();
+        assert_eq!(record["samples"], remote.len(), "{what}");
+        assert_eq!(record["local_samples"], local.len(), "{what}");
+        assert_eq!(record["hosts"], hosts.len(), "{what}");
+        let ratio = |part: usize, of: usize| json!(part as f64 / of as f64);
+        let share = ratio(remote.len(), of_event(&record["event"]));
+        close(&record["share"], &share, &what);
+        close(
+            &record["remote_ratio"],
+            &ratio(remote.len(), remote.len() + local.len()),
+            &what,
+        );
+        close(&record["mean_remote_latency"], &mean(&remote), &what);
+        close(&record["mean_local_latency"], &mean(&local), &what);
+        let period = remote.iter().map(|row| row.period as f64).sum::<f64>();
+        let counted = record["event"] != "mem-loads,ldlat=30";
+        close(
+            &record["est_events"],
+            &if counted { json!(period) } else { Json::Null },
+            &what,
+        );
+        interval(record, share.as_f64().unwrap(), samples);
+    }
+}
+
+/// Fewer than eight host-hours: the interval is that of the samples, and says so.
+fn interval(record: &Json, share: f64, samples: &[Sample]) {
+    let of: Vec<&Sample> = samples
+        .iter()
+        .filter(|row| is_remote(row) && record["event"] == row.event)
+        .collect();
+    let clusters: BTreeSet<(&str, i64)> = of
+        .iter()
+        .map(|row| (row.host, row.time / 3_600_000_000_000))
+        .collect();
+    assert_eq!(record["clusters"], clusters.len(), "{record}");
+    assert_eq!(record["ci_basis"], "sampling_only");
+    let (n, z2) = (of.len() as f64, 1.959_964_f64.powi(2));
+    let middle = (share + z2 / 2.0 / n) / (1.0 + z2 / n);
+    let half = (z2 * (share * (1.0 - share) / n + z2 / (4.0 * n * n))).sqrt() / (1.0 + z2 / n);
+    for (name, expected) in [("share_low", middle - half), ("share_high", middle + half)] {
+        let found = record[name].as_f64().unwrap();
+        assert!(
+            (found - expected.clamp(0.0, 1.0)).abs() < 1e-6,
+            "{record}: {expected}"
+        );
+    }
+}
+
+fn latency(reply: &Reply, samples: &[Sample]) {
+    let shown: BTreeSet<&str> = samples
+        .iter()
+        .filter(|row| is_remote(row))
+        .map(function)
+        .collect();
+    let expected = grouped(
+        samples.iter().filter(|row| shown.contains(function(row))),
+        |row| {
+            let mut key = of(row);
+            key.extend(
+                [row.level.name(), row.outcome.name(), row.locality.name()].map(str::to_owned),
+            );
+            key
+        },
+    );
+    let names = [OF.as_slice(), &["level", "outcome", "locality"]].concat();
+    let records = reply.part("latency");
+    assert_eq!(records.len(), expected.len());
+    for record in &records {
+        let rows = &expected[&key_of(record, &names)];
+        assert_eq!(record["samples"], rows.len());
+        close(
+            &record["mean_latency"],
+            &mean(&rows.iter().collect::<Vec<_>>()),
+            &record.to_string(),
+        );
+    }
+}
+
+fn places(reply: &Reply, samples: &[Sample]) {
+    let pod = |row: &Sample| {
+        crate::truth::WORKLOADS
+            .iter()
+            .find(|(id, _)| *id == row.workload_id)
+            .map_or("", |(_, pod)| pod)
+    };
+    let expected = grouped(samples.iter().filter(|row| is_remote(row)), |row| {
+        let mut key = of(row);
+        key.extend([row.host, pod(row)].map(str::to_owned));
+        key
+    });
+    let names = [OF.as_slice(), &["host", "pod"]].concat();
+    let records = reply.part("places");
+    assert!(records.len() == expected.len() || expected.len() > 10 * HOSTS.len());
+    for record in &records {
+        assert_eq!(
+            record["samples"],
+            expected[&key_of(record, &names)].len(),
+            "{record}"
+        );
+    }
+}
+
+fn nodes(reply: &Reply, samples: &[Sample]) {
+    let shown: BTreeSet<&str> = samples
+        .iter()
+        .filter(|row| is_remote(row))
+        .map(function)
+        .collect();
+    let expected = grouped(
+        samples.iter().filter(|row| shown.contains(function(row))),
+        |row| {
+            let mut key = of(row);
+            key.extend([known(cpu_node(row)), known(page_node(row))]);
+            key
+        },
+    );
+    let names = [OF.as_slice(), &["cpu_node", "page_node"]].concat();
+    let records = reply.part("nodes");
+    assert_eq!(records.len(), expected.len());
+    for record in &records {
+        let rows = &expected[&key_of(record, &names)];
+        assert_eq!(record["samples"], rows.len(), "{record}");
+        assert_eq!(
+            record["remote_samples"],
+            rows.iter().filter(|row| is_remote(row)).count()
+        );
+        assert_eq!(
+            record["stall_cycles"],
+            Json::Null,
+            "no retire latency was sampled"
+        );
+    }
+}
+
+/// `of_all`: what the question's range and hosts hold, of any function, event and operation.
+fn data(reply: &Reply, samples: &[Sample], of_all: &[Sample]) {
+    let name = |row: &Sample| {
+        DATA.iter()
+            .find(|data| data.id == row.data_id)
+            .unwrap()
+            .name
+    };
+    let expected = grouped(samples.iter().filter(|row| is_remote(row)), |row| {
+        let mut key = of(row);
+        key.extend([row.region.name(), name(row)].map(str::to_owned));
+        key
+    });
+    let names = [OF.as_slice(), &["region", "data_symbol"]].concat();
+    let records = reply.part("data");
+    assert_eq!(records.len(), expected.len());
+    for record in &records {
+        let rows = &expected[&key_of(record, &names)];
+        assert_eq!(record["samples"], rows.len(), "{record}");
+        let pages: BTreeSet<(&str, u32, u64)> = rows
+            .iter()
+            .map(|row| (row.host, row.pid, row.addr >> 12))
+            .collect();
+        assert_eq!(record["pages"], pages.len(), "{record}");
+        if rows[0].data_id == 0 {
+            assert_eq!(record["samples_of_all"], Json::Null);
+        } else if samples.len() == of_all.len() {
+            let same: Vec<&Sample> = of_all
+                .iter()
+                .filter(|row| row.data_id == rows[0].data_id)
+                .collect();
+            assert_eq!(record["samples_of_all"], same.len());
+            assert_eq!(
+                record["stores_of_all"],
+                same.iter().filter(|row| row.op == Op::Store).count()
+            );
+        }
+    }
+}
+
+/// Samples of the most frequent value within each process, summed.
+fn most(rows: &[&Sample], of: impl Fn(&Sample) -> Option<u64>) -> usize {
+    let mut counts: BTreeMap<(&str, u32), BTreeMap<Option<u64>, usize>> = BTreeMap::new();
+    for row in rows {
+        *counts
+            .entry((row.host, row.pid))
+            .or_default()
+            .entry(of(row))
+            .or_default() += 1;
+    }
+    counts.values().map(|of| of.values().max().unwrap()).sum()
+}
+
+fn evidence(reply: &Reply, samples: &[Sample]) {
+    let placed = |row: &&Sample| cpu_node(row).is_some() && page_node(row).is_some();
+    let expected = grouped(samples.iter().filter(placed), of);
+    let records = reply.part("advice");
+    assert!(!records.is_empty(), "{}", reply.json()["notes"]);
+    for record in &records {
+        let rows = &expected[&key_of(record, &OF)];
+        let remote: Vec<&Sample> = rows.iter().filter(|row| is_remote(row)).collect();
+        assert_eq!(record["known_samples"], remote.len(), "{record}");
+        let processes: BTreeSet<(&str, u32)> =
+            remote.iter().map(|row| (row.host, row.pid)).collect();
+        assert_eq!(record["processes"], processes.len());
+        assert_eq!(
+            record["on_one_page_node"],
+            most(&remote, page_node),
+            "{record}"
+        );
+        assert_eq!(
+            record["from_one_cpu_node"],
+            most(&remote, cpu_node),
+            "{record}"
+        );
+        let page = |row: &Sample| (row.host, row.pid, row.addr >> 12);
+        let mut users: BTreeMap<_, (usize, BTreeSet<Option<u64>>)> = BTreeMap::new();
+        for row in rows {
+            let page = users.entry(page(row)).or_default();
+            page.0 += 1;
+            page.1.insert(cpu_node(row));
+        }
+        let again: Vec<&&Sample> = remote
+            .iter()
+            .filter(|row| users[&page(row)].0 > 1)
+            .collect();
+        assert_eq!(record["on_pages_met_again"], again.len());
+        let single = again
+            .iter()
+            .filter(|row| users[&page(row)].1.len() == 1)
+            .count();
+        assert_eq!(record["on_pages_of_one_cpu_node"], single, "{record}");
+        // Random nodes are no pattern: nothing is advised that would claim a gain.
+        assert_eq!(record["gain_at_most"], Json::Null, "{record}");
+    }
+    let notes = reply.json()["notes"].to_string();
+    assert!(notes.contains("no cost figure on this PMU"), "{notes}");
+}
+
+async fn nothing(running: &Running) {
+    let reply = running
+        .get(&format!("/api/v1/numa?{ALL}&tier=software"))
+        .await;
+    assert_eq!(reply.records(), Vec::<Json>::new());
+    let answer = reply.json();
+    assert_eq!(answer["parts"], json!([]), "nothing to detail");
+    assert!(
+        answer["notes"].to_string().contains("reached another node"),
+        "{}",
+        answer["notes"]
+    );
+    let reply = running.get("/api/v1/numa?locality=local").await;
+    assert_eq!(reply.status, 400, "it is about remote accesses");
+}
