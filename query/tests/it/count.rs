@@ -51,4 +51,3 @@ pub(crate) fn close(found: &Json, expected: &Json, what: &str) {
         _ => assert_eq!(found, expected, "{what}"),
     }
 }
-

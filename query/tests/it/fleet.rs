@@ -41,9 +41,14 @@ fn quantile(sorted: &[u32], part: f64) -> u32 {
 
 async fn latency(running: &Running, all: &[Sample]) {
     let key = |row: &Sample| -> Key {
-        [function(row), row.event, row.level.name(), row.outcome.name()]
-            .map(str::to_owned)
-            .to_vec()
+        [
+            function(row),
+            row.event,
+            row.level.name(),
+            row.outcome.name(),
+        ]
+        .map(str::to_owned)
+        .to_vec()
     };
     let measured = |row: &&Sample| row.latency_kind == LatencyKind::Use;
     let expected = grouped(all.iter().filter(measured), key);
@@ -79,18 +84,34 @@ async fn latency(running: &Running, all: &[Sample]) {
     let mut buckets: BTreeMap<Key, u64> = BTreeMap::new();
     for bucket in reply.part("histogram") {
         *buckets.entry(key_of(&bucket, &names)).or_default() += bucket["samples"].as_u64().unwrap();
-        let (from, below) = (bucket["from"].as_f64().unwrap(), bucket["below"].as_f64().unwrap());
+        let (from, below) = (
+            bucket["from"].as_f64().unwrap(),
+            bucket["below"].as_f64().unwrap(),
+        );
         assert!((below / from - 2_f64.powf(0.25)).abs() < 1e-9);
         let rows = &expected[&key_of(&bucket, &names)];
-        let within = rows.iter().filter(|row| (from..below).contains(&f64::from(row.weight)));
+        let within = rows
+            .iter()
+            .filter(|row| (from..below).contains(&f64::from(row.weight)));
         // A value at a bound may be on either side of it by rounding.
-        let off = within.count().abs_diff(usize::try_from(bucket["samples"].as_u64().unwrap()).unwrap());
+        let off = within
+            .count()
+            .abs_diff(usize::try_from(bucket["samples"].as_u64().unwrap()).unwrap());
         assert!(off <= 1, "{bucket}");
     }
     for (key, samples) in &buckets {
-        assert_eq!(*samples, expected[key].len() as u64, "every sample has its bucket");
+        assert_eq!(
+            *samples,
+            expected[key].len() as u64,
+            "every sample has its bucket"
+        );
     }
-    let found = records(running, &format!("latency?{PART}&by=host&level=RAM"), "samples").await;
+    let found = records(
+        running,
+        &format!("latency?{PART}&by=host&level=RAM"),
+        "samples",
+    )
+    .await;
     let begin = i64::from(BEGIN) * 1_000_000_000;
     let part = begin + 300_500_000_000..begin + 2_700_250_000_000;
     for record in &found {
@@ -106,14 +127,23 @@ async fn latency(running: &Running, all: &[Sample]) {
 }
 
 async fn data(running: &Running, all: &[Sample]) {
-    let name = |row: &Sample| DATA.iter().find(|data| data.id == row.data_id).unwrap().name;
+    let name = |row: &Sample| {
+        DATA.iter()
+            .find(|data| data.id == row.data_id)
+            .unwrap()
+            .name
+    };
     let key = |row: &Sample| -> Key {
         [row.region.name(), name(row), row.event, function(row)]
             .map(str::to_owned)
             .to_vec()
     };
     for (question, by, of) in [
-        (format!("data?{ALL}"), &["region", "data_symbol", "event"][..], 3),
+        (
+            format!("data?{ALL}"),
+            &["region", "data_symbol", "event"][..],
+            3,
+        ),
         (
             format!("data?{ALL}&per_function=true&by=weight&limit=100"),
             &["region", "data_symbol", "event", "function"][..],
@@ -128,11 +158,18 @@ async fn data(running: &Running, all: &[Sample]) {
             let count = |is: &dyn Fn(&Sample) -> bool| rows.iter().filter(|row| is(row)).count();
             let what = record.to_string();
             assert_eq!(record["samples"], rows.len(), "{what}");
-            assert_eq!(record["stores"], count(&|row| row.op == Op::Store), "{what}");
+            assert_eq!(
+                record["stores"],
+                count(&|row| row.op == Op::Store),
+                "{what}"
+            );
             assert_eq!(record["loads"], count(&|row| row.op == Op::Load), "{what}");
             let remote = count(&|row| row.locality == Locality::Remote);
             assert_eq!(record["remote_samples"], remote, "{what}");
-            let pages: BTreeSet<_> = rows.iter().map(|row| (row.host, row.pid, row.addr >> 12)).collect();
+            let pages: BTreeSet<_> = rows
+                .iter()
+                .map(|row| (row.host, row.pid, row.addr >> 12))
+                .collect();
             assert_eq!(record["pages"], pages.len(), "{what}");
             let processes: BTreeSet<_> = rows.iter().map(|row| (row.host, row.pid)).collect();
             assert_eq!(record["processes"], processes.len(), "{what}");
@@ -151,14 +188,30 @@ async fn faults(running: &Running, all: &[Sample]) {
     for record in &found {
         let rows = &expected[&key_of(record, &["function", "region"])];
         let what = record.to_string();
-        assert_eq!((&record["kind"], &record["tier"]), (&json!("minor"), &json!("software")));
+        assert_eq!(
+            (&record["kind"], &record["tier"]),
+            (&json!("minor"), &json!("software"))
+        );
         assert_eq!(record["samples"], rows.len(), "{what}");
-        close(&record["faults"], &json!(rows.iter().map(|row| row.period).sum::<u64>()), &what);
-        close(&record["share"], &json!(rows.len() as f64 / whole as f64), &what);
-        let pages: BTreeSet<_> = rows.iter().map(|row| (row.host, row.pid, row.addr >> 12)).collect();
+        close(
+            &record["faults"],
+            &json!(rows.iter().map(|row| row.period).sum::<u64>()),
+            &what,
+        );
+        close(
+            &record["share"],
+            &json!(rows.len() as f64 / whole as f64),
+            &what,
+        );
+        let pages: BTreeSet<_> = rows
+            .iter()
+            .map(|row| (row.host, row.pid, row.addr >> 12))
+            .collect();
         assert_eq!(record["pages"], pages.len(), "{what}");
     }
-    let reply = running.get(&format!("/api/v1/faults?{ALL}&event=mem-stores")).await;
+    let reply = running
+        .get(&format!("/api/v1/faults?{ALL}&event=mem-stores"))
+        .await;
     assert!(reply.records().is_empty());
     assert!(reply.text().contains("no event that counts page faults"));
 }
@@ -167,7 +220,11 @@ async fn kernel(running: &Running, all: &[Sample]) {
     let one = FUNCTIONS[0].1;
     for (question, table, of) in [
         (format!("kernel?{ALL}"), "mix_1m", None),
-        (format!("kernel?{ALL}&function={one}"), "functions", Some(one)),
+        (
+            format!("kernel?{ALL}&function={one}"),
+            "functions",
+            Some(one),
+        ),
         (
             format!("kernel?{ALL}&function={one}&snoop=unknown,none,miss,hit,peer,fwd,hitm"),
             "samples",
@@ -196,7 +253,11 @@ async fn kernel(running: &Running, all: &[Sample]) {
                     && record["function"] == function(row)
                     && record["event"] == row.event
             };
-            assert_eq!(record["samples"], all.iter().filter(is_it).count(), "{record}");
+            assert_eq!(
+                record["samples"],
+                all.iter().filter(is_it).count(),
+                "{record}"
+            );
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::count::{Key, Sample, close, grouped, key_of, mean};
 use crate::support::{Reply, Running, running};
 use crate::truth::{ALL, BEGIN, DATA, HOSTS, PART, function, rows};
 
-
 /// Node of the CPU: known on the host with facts alone.
 fn cpu_node(row: &Sample) -> Option<u64> {
     (row.host == "alpha").then_some(u64::from(row.cpu / 4))
