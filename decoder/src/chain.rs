@@ -12,6 +12,15 @@ const MARKERS_FROM: u64 = 4095_u64.wrapping_neg();
 /// `PERF_CONTEXT_USER`.
 pub(crate) const USER: u64 = 512_u64.wrapping_neg();
 
+/// The innermost frame: its place among the words, whose code it is, its address.
+pub(crate) fn innermost(chain: Words<'_>) -> Option<(usize, Mode, u64)> {
+    let at = chain.iter().position(|word| word < MARKERS_FROM)?;
+    let mut found = None;
+    // None behind a marker that nobody knows, or where frames come later.
+    let _ = walk(chain.first(at + 1), |mode, ip| found = Some((at, mode, ip)));
+    found
+}
+
 /// Calls `each` for every frame, innermost first. False for a chain with a marker nobody knows: it is corrupt, and perf
 /// discards all of it.
 #[must_use]
@@ -62,6 +71,24 @@ mod tests {
             ]
         );
         assert_eq!(walked(&[0x40]), [(Mode::User, 0x40)]);
+    }
+
+    #[test]
+    fn the_innermost_frame_stands_behind_markers() {
+        let (kernel, user) = (128_u64.wrapping_neg(), 512_u64.wrapping_neg());
+        let deferred = 640_u64.wrapping_neg();
+        for (words, found) in [
+            (&[kernel, user, 0x40, 0x50][..], Some((2, Mode::User, 0x40))),
+            (&[kernel, 7, user, 0x40], Some((1, Mode::Kernel, 7))),
+            (&[0x40], Some((0, Mode::User, 0x40))),
+            (&[kernel], None),
+            (&[kernel, deferred, 0x1234], None),
+            (&[u64::MAX, 0x40], None),
+            (&[], None),
+        ] {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            assert_eq!(innermost(Words::new(&bytes)), found, "{words:x?}");
+        }
     }
 
     #[test]

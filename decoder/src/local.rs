@@ -18,6 +18,7 @@
 //! ```
 
 mod chains;
+mod frames;
 mod members;
 mod request;
 mod sample;
@@ -43,18 +44,16 @@ use crate::memory::EventFacts;
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
-use chains::{Chains, Met};
+use chains::Chains;
 use members::Members;
 use memwide_model::LatencyKind;
 use memwide_objects::DebugInfo;
 use memwide_perf_abi::file::{EventTable, Features};
-use memwide_perf_abi::{
-    RawRecord, Record, SampleView, Words, branch_sample, kind, sample as field,
-};
+use memwide_perf_abi::{RawRecord, Record, SampleView, kind, sample as field};
 use source::{Chain, SourceLines};
 use std::ops::AddAssign;
 use std::sync::Arc;
-use unwind::{Copied, Unwinding};
+use unwind::Unwinding;
 
 /// Records after which ended tasks and mappings are forgotten: order is all that counts here.
 const PRUNE_EVERY: u64 = 1 << 16;
@@ -350,40 +349,9 @@ impl<S: ObjectSource> SampleDecoder<S> {
             let (machine, source) = (&self.machine, &mut self.source);
             self.lines.chain(machine, source, &place, false)
         });
-        self.frames.clear();
-        self.frame_lines.clear();
-        let (mut number, mut by, mut end) = (None, ChainBy::default(), ChainEnd::default());
-        let mut kept = None;
-        if wanted.has(Wanted::FRAMES)
-            && let Some(chain) = view.callchain()
-        {
-            let recorded;
-            (recorded, by, end) = self.user_frames(event, &view, pid, chain);
-            let met = if wanted.has(Wanted::CHAINS) {
-                let stamps = self.machine.stamps(pid);
-                self.chains.meet(recorded, &self.made, stamps)
-            } else {
-                Met::Unknown
-            };
-            if let Met::First(chain) | Met::Before(chain) = met {
-                number = Some(chain);
-            }
-            kept = match met {
-                Met::Before(chain) if self.chains.kept(chain).is_some() => Some(chain),
-                _ => None,
-            };
-            // The context is told by the frames.
-            let is_first = !matches!(met, Met::Before(_));
-            if kept.is_none() && (is_first || wanted.has(Wanted::DERIVED)) {
-                self.walk(recorded, pid);
-            }
-            if let Met::First(chain) = met
-                && !wanted.has(Wanted::INLINES)
-            {
-                let entry = Deriver::entry_of(&self.machine, &self.frames);
-                self.chains.keep(chain, &self.frames, entry);
-            }
-        }
+        let chain = view.callchain().filter(|_| wanted.has(Wanted::FRAMES));
+        let chain = chain.map(|chain| self.chain(event, &view, (mode, pid, code), chain));
+        let chain = chain.unwrap_or_else(|| self.no_chain());
         let facts = self.facts.get(event_index).copied().unwrap_or_default();
         let memory = self.deriver.memory(&view, facts);
         let addr = memory.addr.filter(|_| wanted.has(Wanted::DATA));
@@ -395,9 +363,15 @@ impl<S: ObjectSource> SampleDecoder<S> {
         }
         let data = addr.map(|addr| self.data(mode, pid, addr));
         let derived = if wanted.has(Wanted::DERIVED) {
-            let callers = || match kept.and_then(|chain| self.chains.kept(chain)) {
-                Some((_, entry)) => entry,
-                None => Deriver::entry_of(&self.machine, &self.frames),
+            let callers = || {
+                let leaf = chain.leaf.as_ref();
+                let leaf = leaf.and_then(|(_, place)| self.machine.entry(place));
+                leaf.or_else(
+                    || match chain.kept.and_then(|kept| self.chains.callers(kept)) {
+                        Some((_, entry)) => entry,
+                        None => Deriver::entry_of(&self.machine, &self.frames),
+                    },
+                )
             };
             let entry = Deriver::entry(&self.machine, mode, code.as_ref(), callers);
             let access = (memory, facts);
@@ -419,7 +393,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             let found = (&mut self.lines, &mut self.source);
             self.members.at(&self.machine, found, &place)
         });
-        let kept = kept.and_then(|chain| self.chains.kept(chain));
+        let kept = chain.kept.and_then(|chain| self.chains.callers(chain));
         LocalSample {
             event,
             event_index,
@@ -431,87 +405,16 @@ impl<S: ObjectSource> SampleDecoder<S> {
             derived,
             code_place: code,
             data_place: data,
-            frames: kept.map_or(&self.frames, |(frames, _)| frames),
-            chain: number,
-            chain_by: by,
-            chain_end: end,
+            leaf: chain.leaf,
+            callers: kept.map_or(&self.frames, |(frames, _)| frames),
+            chain: chain.number,
+            chain_by: chain.by,
+            chain_end: chain.end,
             lines,
             frame_lines: &self.frame_lines,
             member,
             objects: self.machine.objects(),
         }
-    }
-
-    /// Makes the user frames that are not recorded as such; the answer is what of the chain goes before them, how they were
-    /// made and why there are no more.
-    fn user_frames<'a>(
-        &mut self,
-        event: &memwide_perf_abi::file::Event,
-        view: &SampleView<'a>,
-        pid: u32,
-        chain: Words<'a>,
-    ) -> (Words<'a>, ChainBy, ChainEnd) {
-        self.made.clear();
-        let attr = &event.attr;
-        let copied = view.regs_user().zip(view.stack_user());
-        if let Some((regs, stack)) = copied.filter(|(_, stack)| !stack.data.is_empty()) {
-            let from = (&mut self.machine, &mut self.source, &self.tables);
-            let end = self.unwinding.unwind(
-                from,
-                (pid, self.sequence),
-                Copied { regs, stack },
-                crate::chain::FRAMES_MAX,
-                &mut self.made,
-            );
-            return (chain, ChainBy::Dwarf, end);
-        }
-        let has_calls = attr.branch_sample_type & branch_sample::CALL_STACK != 0;
-        let calls = view.branch_stack().filter(|_| has_calls);
-        let Some(calls) = calls.filter(|calls| !calls.is_empty()) else {
-            return (chain, ChainBy::Kernel, ChainEnd::Unknown);
-        };
-        // Like perf: only where the kernel says that user code follows.
-        let Some(user) = chain.iter().position(|word| word == crate::chain::USER) else {
-            return (chain, ChainBy::Kernel, ChainEnd::Unknown);
-        };
-        self.made.extend(calls.iter().take(1).map(|call| call.to));
-        self.made.extend(calls.iter().map(|call| call.from));
-        (chain.first(user), ChainBy::Lbr, ChainEnd::Unknown)
-    }
-
-    fn walk(&mut self, chain: Words<'_>, pid: u32) {
-        let mut frames = std::mem::take(&mut self.frames);
-        let with_lines = self.wanted.has(Wanted::INLINES);
-        let mut mode_before = None;
-        let whole = crate::chain::walk(chain, |mode, ip| {
-            let place = self.code(mode, pid, ip);
-            frames.push((ip, place));
-            if with_lines {
-                // The first frame of each mode was interrupted there, the others wait for a call to return.
-                let returns = mode_before.replace(mode) == Some(mode);
-                self.add_lines(&place, returns);
-            }
-        });
-        if !whole {
-            frames.clear();
-            self.frame_lines.clear();
-        }
-        let made = std::mem::take(&mut self.made);
-        for ip in made.iter().filter(|_| whole) {
-            let place = self.code(Mode::User, pid, *ip);
-            frames.push((*ip, place));
-            if with_lines {
-                // These are the addresses of calls, not where they return to.
-                self.add_lines(&place, false);
-            }
-        }
-        (self.frames, self.made) = (frames, made);
-    }
-
-    fn add_lines(&mut self, place: &Place, returns: bool) {
-        let (machine, source) = (&self.machine, &mut self.source);
-        let lines = self.lines.chain(machine, source, place, returns);
-        self.frame_lines.push(lines);
     }
 
     fn code(&mut self, mode: Mode, pid: u32, ip: u64) -> Place {

@@ -266,6 +266,15 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// The words behind the first `count`; none if there are no more.
+    #[must_use]
+    pub fn behind(self, count: usize) -> Self {
+        let bytes = self.bytes.get(count.saturating_mul(8)..);
+        Self {
+            bytes: bytes.unwrap_or_default(),
+        }
+    }
+
     /// All words in order.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + Clone + 'a {
         self.bytes

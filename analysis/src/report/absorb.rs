@@ -2,7 +2,7 @@
 //! of the first one in the file.
 
 use super::keys::{FILE_BITS, Frame, Key, NO_FILE, Reader};
-use super::paths::{NO_CHAIN, Paths};
+use super::paths::{NO_PATH, Paths};
 use super::rows::Rows;
 use std::collections::HashMap;
 
@@ -45,25 +45,27 @@ impl Rows {
         let Some(mut paths) = self.take_paths() else {
             return;
         };
-        let mut chains: HashMap<u32, u32> = HashMap::new();
+        let mut callers_here = HashMap::new();
+        let mut here: HashMap<u32, u32> = HashMap::new();
         for share in other.shares() {
             let Some(row) = places.get(share.row as usize) else {
                 continue;
             };
-            let frames = other.frames_of(share.chain);
-            let chain = if frames.is_empty() {
-                NO_CHAIN
-            } else {
-                *chains.entry(share.chain).or_insert_with(|| {
-                    let reader = self.reader_mut();
-                    let frames = frames.iter().map(|frame| Frame {
-                        symbol: reader.take_symbol(frame.symbol, from),
-                        dso: reader.take_text(frame.dso, from),
-                    });
-                    paths.append(frames.collect())
-                })
-            };
-            paths.add(*row, chain, share.samples, share.value);
+            let [leaf, callers] = other.frames_of(share.path);
+            let path = *here.entry(share.path).or_insert_with(|| {
+                let reader = self.reader_mut();
+                let mut frame = |frame: &Frame| Frame {
+                    symbol: reader.take_symbol(frame.symbol, from),
+                    dso: reader.take_text(frame.dso, from),
+                };
+                let leaf: Vec<Frame> = leaf.iter().map(&mut frame).collect();
+                let callers = other.callers_of(share.path).and_then(|span| {
+                    let appended = || paths.append(callers.iter().map(&mut frame));
+                    *callers_here.entry(span).or_insert_with(appended)
+                });
+                callers.map_or(NO_PATH, |callers| paths.path(&leaf, callers))
+            });
+            paths.add(*row, path, share.samples, share.value);
         }
         self.put_paths(paths, Vec::new());
     }

@@ -1,7 +1,7 @@
 //! What callchains add to rows: the tree of calls below each, and what each function's calls cost in all (`children`).
 
 use super::keys::{First, Frame, Key, Shown};
-use super::paths::{NO_CHAIN, Paths, Share};
+use super::paths::{NO_PATH, Paths, Share};
 use super::rows::{Ready, Rows};
 use super::tree::{Node, Order, Way, grow};
 use std::collections::BTreeSet;
@@ -99,7 +99,7 @@ impl Rows {
                 }
             };
             functions.clear();
-            functions.extend(paths.frames_of(share.chain));
+            functions.extend(paths.frames_of(share.path).into_iter().flatten());
             if functions.is_empty() {
                 add(&mut children, share.row as usize);
             }
@@ -156,11 +156,11 @@ impl<'a> Trees<'a> {
         let leaf_is_row = self.rows.keys().contains(&Key::Symbol);
         let (mut ways, mut without): (Vec<Way>, _) = (Vec::new(), (0, 0.0));
         for share in shares {
-            if share.chain == NO_CHAIN {
+            if share.path == NO_PATH {
                 without = (without.0 + share.samples, without.1 + share.value);
                 continue;
             }
-            let mut frames = self.paths.frames_of(share.chain).to_vec();
+            let mut frames = self.paths.frames_of(share.path).concat();
             match self.order {
                 // … but stands between what was inlined into it and its callers.
                 Order::Callee

@@ -335,7 +335,7 @@ impl Reader {
     }
 
     /// Numbers of symbol and file of a callchain's frame.
-    pub(super) fn frame(&mut self, sample: &LocalSample<'_>, ip: u64, place: &CodePlace) -> Frame {
+    fn frame(&mut self, sample: &LocalSample<'_>, ip: u64, place: &CodePlace) -> Frame {
         let level = if ip & KERNEL_BIT == 0 { '.' } else { 'k' };
         let symbol = self.symbol_at(sample, place, level);
         let known = place.object.and_then(|object| self.dsos.get(&object));
@@ -351,8 +351,25 @@ impl Reader {
         Frame { symbol, dso }
     }
 
+    /// The same with what was inlined there, which comes before; `at` is the frame's place in the chain.
+    #[inline]
+    pub(super) fn frames(
+        &mut self,
+        sample: &LocalSample<'_>,
+        at: usize,
+        ip: u64,
+        place: &CodePlace,
+        into: &mut Vec<Frame>,
+    ) {
+        let own = self.frame(sample, ip, place);
+        for line in sample.inlined_at(at) {
+            into.push(self.inlined(line.function.as_deref(), own));
+        }
+        into.push(own);
+    }
+
     /// Numbers of a function that was inlined into that of a frame.
-    pub(super) fn inlined(&mut self, function: Option<&str>, into: Frame) -> Frame {
+    fn inlined(&mut self, function: Option<&str>, into: Frame) -> Frame {
         let name = inlined_name(function.unwrap_or("[unknown]"));
         // The same function is the same wherever it was inlined.
         let symbol = self.symbols.placed(&name, [0, into.dso, INLINED], '.');

@@ -1,20 +1,20 @@
-//! By which calls samples got to where they are: callchains kept once each, and how much of each row came by which.
+//! By which calls samples got to where they are: callers kept once each, and how much of each row came by which.
 
 use super::index::Index;
 use super::keys::{Frame, Reader};
 use memwide_decoder::local::LocalSample;
 use std::hash::{Hash as _, Hasher as _};
 
-/// Most frames kept of all chains together; chains beyond count as not kept. 512 MiB.
+/// Most frames kept of all paths together; those beyond count as not kept. 512 MiB.
 const FRAMES_MAX: usize = 32 << 20;
 
-/// Samples of one row that came by one chain.
+/// Samples of one row that came by one path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     /// Row.
     pub(super) row: u32,
-    /// Chain; [`NO_CHAIN`] where there is none, or it is not kept.
-    pub(super) chain: u32,
+    /// Path; [`NO_PATH`] where there is none, or it is not kept.
+    pub(super) path: u32,
     /// Samples.
     pub(super) samples: u64,
     /// Sum of the estimator.
@@ -22,65 +22,114 @@ pub(super) struct Share {
 }
 
 /// Samples without a callchain, or whose chain is not kept.
-pub(super) const NO_CHAIN: u32 = u32::MAX;
+pub(super) const NO_PATH: u32 = u32::MAX;
 
-/// Chains, and which rows they lead to.
+/// Where frames are: the first one's place, their number.
+type Span = (u32, u32);
+
+/// Callers that were not met yet.
+const UNMET: Span = (u32::MAX, 0);
+
+/// One way to where samples are.
+#[derive(Debug, Clone, Copy)]
+struct Path {
+    /// The innermost function, before it those that were inlined into it.
+    leaf: Span,
+    callers: Span,
+}
+
+/// Paths, and which rows they lead to.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     frames: Vec<Frame>,
-    /// By chain: where its frames are.
-    chains: Vec<(u32, u32)>,
+    /// By number of a chain.
+    callers: Vec<Span>,
+    all: Vec<Path>,
     index: Index,
     shares: Vec<Share>,
+    share_index: Index,
+    /// Of the sample at hand.
+    leaf: Vec<Frame>,
 }
 
 impl Paths {
-    /// Takes the frames of a chain that is met for the first time. To be called for every sample, also those that do not count.
+    /// Takes the callers of a chain that is met for the first time. To be called for every sample, also those that do not count.
     pub(super) fn meet(&mut self, sample: &LocalSample<'_>, reader: &mut Reader) {
-        let frames = sample.frames();
-        let Some(chain) = sample.chain().filter(|_| !frames.is_empty()) else {
+        let Some(chain) = sample.chain().filter(|_| sample.leaf().is_some()) else {
             return;
         };
-        let is_kept = self
-            .chains
+        if self
+            .callers
             .get(chain.index())
-            .is_some_and(|(_, len)| *len > 0);
-        if is_kept {
+            .is_some_and(|span| *span != UNMET)
+        {
             return;
         }
-        let inlined = (0..frames.len()).map(|at| sample.inlined_at(at).len());
-        let Some(span) = self.span(frames.len() + inlined.sum::<usize>()) else {
+        let callers = sample.callers();
+        let inlined = (1..=callers.len()).map(|at| sample.inlined_at(at).len());
+        let Some(span) = self.span(callers.len() + inlined.sum::<usize>()) else {
             return;
         };
-        for (at, (ip, place)) in frames.iter().enumerate() {
-            let own = reader.frame(sample, *ip, place);
-            for line in sample.inlined_at(at) {
-                let inlined = reader.inlined(line.function.as_deref(), own);
-                self.frames.push(inlined);
-            }
-            self.frames.push(own);
+        for (at, (ip, place)) in (1..).zip(callers) {
+            reader.frames(sample, at, *ip, place, &mut self.frames);
         }
-        if self.chains.len() <= chain.index() {
-            self.chains.resize(chain.index() + 1, (0, 0));
+        if self.callers.len() <= chain.index() {
+            self.callers.resize(chain.index() + 1, UNMET);
         }
-        if let Some(place) = self.chains.get_mut(chain.index()) {
+        if let Some(place) = self.callers.get_mut(chain.index()) {
             *place = span;
         }
     }
 
-    /// Keeps frames of a chain that others met, innermost first; its number here.
-    pub(super) fn append(&mut self, frames: Vec<Frame>) -> u32 {
-        let chain = u32::try_from(self.chains.len()).ok();
-        let Some((chain, span)) = chain.zip(self.span(frames.len())) else {
-            return NO_CHAIN;
+    /// The path of a sample whose chain was met.
+    pub(super) fn of(&mut self, sample: &LocalSample<'_>, reader: &mut Reader) -> u32 {
+        let Some((chain, (ip, place))) = sample.chain().zip(sample.leaf()) else {
+            return NO_PATH;
         };
+        let known = self.callers.get(chain.index());
+        let Some(callers) = known.copied().filter(|span| *span != UNMET) else {
+            return NO_PATH;
+        };
+        let mut leaf = std::mem::take(&mut self.leaf);
+        leaf.clear();
+        reader.frames(sample, 0, *ip, place, &mut leaf);
+        let path = self.path(&leaf, callers);
+        self.leaf = leaf;
+        path
+    }
+
+    /// Keeps frames that others met, innermost first: their place.
+    pub(super) fn append(&mut self, frames: impl ExactSizeIterator<Item = Frame>) -> Option<Span> {
+        let span = self.span(frames.len())?;
         self.frames.extend(frames);
-        self.chains.push(span);
-        chain
+        Some(span)
+    }
+
+    /// The path with this innermost function and callers that are kept.
+    pub(super) fn path(&mut self, leaf: &[Frame], callers: Span) -> u32 {
+        let mut hasher = rustc_hash::FxHasher::default();
+        callers.hash(&mut hasher);
+        leaf.hash(&mut hasher);
+        let hash = hasher.finish();
+        let (all, frames) = (&self.all, &self.frames);
+        let same = |at: u32| {
+            let path = all.get(at as usize);
+            path.is_some_and(|path| path.callers == callers && slice(frames, path.leaf) == leaf)
+        };
+        if let Some(found) = self.index.find(hash, same) {
+            return found;
+        }
+        let at = u32::try_from(self.all.len()).ok();
+        let Some((at, leaf)) = at.zip(self.append(leaf.iter().copied())) else {
+            return NO_PATH;
+        };
+        self.all.push(Path { leaf, callers });
+        self.index.insert(hash, at);
+        at
     }
 
     /// Where the next so many frames will be; `None` if there is no room.
-    fn span(&self, count: usize) -> Option<(u32, u32)> {
+    fn span(&self, count: usize) -> Option<Span> {
         let start = self.frames.len();
         if start + count > FRAMES_MAX {
             return None;
@@ -89,21 +138,16 @@ impl Paths {
     }
 
     /// Counts samples of a row and their sum of the estimator.
-    pub(super) fn add(&mut self, row: u32, chain: u32, samples: u64, value: f64) {
-        let chain = if self.frames_of(chain).is_empty() {
-            NO_CHAIN
-        } else {
-            chain
-        };
+    pub(super) fn add(&mut self, row: u32, path: u32, samples: u64, value: f64) {
         let mut hasher = rustc_hash::FxHasher::default();
-        (u64::from(row) << 32 | u64::from(chain)).hash(&mut hasher);
+        (u64::from(row) << 32 | u64::from(path)).hash(&mut hasher);
         let hash = hasher.finish();
         let shares = &self.shares;
         let same = |at: u32| {
             let share = shares.get(at as usize);
-            share.is_some_and(|share| share.row == row && share.chain == chain)
+            share.is_some_and(|share| share.row == row && share.path == path)
         };
-        let found = self.index.find(hash, same);
+        let found = self.share_index.find(hash, same);
         let at = if let Some(at) = found {
             at
         } else {
@@ -112,11 +156,11 @@ impl Paths {
             };
             self.shares.push(Share {
                 row,
-                chain,
+                path,
                 samples: 0,
                 value: 0.0,
             });
-            self.index.insert(hash, at);
+            self.share_index.insert(hash, at);
             at
         };
         if let Some(share) = self.shares.get_mut(at as usize) {
@@ -125,19 +169,27 @@ impl Paths {
         }
     }
 
-    /// What came by which chain.
+    /// What came by which path.
     pub(super) fn shares(&self) -> &[Share] {
         &self.shares
     }
 
-    /// Frames of a chain, innermost first; empty for [`NO_CHAIN`].
-    pub(super) fn frames_of(&self, chain: u32) -> &[Frame] {
-        let Some((start, len)) = self.chains.get(chain as usize) else {
-            return &[];
+    /// Frames of a path, innermost first: the innermost function with what was inlined into it, then its callers. Empty for
+    /// [`NO_PATH`].
+    pub(super) fn frames_of(&self, path: u32) -> [&[Frame]; 2] {
+        let Some(path) = self.all.get(path as usize) else {
+            return [&[], &[]];
         };
-        let start = *start as usize;
-        self.frames
-            .get(start..start + *len as usize)
-            .unwrap_or_default()
+        [path.leaf, path.callers].map(|span| slice(&self.frames, span))
     }
+
+    /// Where the callers of a path are.
+    pub(super) fn callers_of(&self, path: u32) -> Option<Span> {
+        Some(self.all.get(path as usize)?.callers)
+    }
+}
+
+fn slice(frames: &[Frame], (start, len): Span) -> &[Frame] {
+    let start = start as usize;
+    frames.get(start..start + len as usize).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use super::calls::Children;
 use super::index::Index;
 use super::keys::{First, Key, Reader, Shown};
 use super::measures::{Measures, Weights};
-use super::paths::{NO_CHAIN, Paths};
+use super::paths::{NO_PATH, Paths};
 use crate::interval::share;
 use crate::significance::Sums;
 use memwide_decoder::local::LocalSample;
@@ -103,7 +103,7 @@ struct Waiting {
     hash: u64,
     inline: [u64; INLINE],
     event: u32,
-    chain: u32,
+    path: u32,
     ins_lat: u16,
     retire_lat: u16,
     first: First,
@@ -144,7 +144,7 @@ impl Rows {
         }
     }
 
-    /// Keeps callchains; samples must come with the frames of those met for the first time, and each through [`Rows::meet`].
+    /// Keeps callchains; samples must come with the callers of those met for the first time, and each through [`Rows::meet`].
     #[must_use]
     pub fn with_paths(mut self) -> Self {
         self.paths = Some(Paths::default());
@@ -184,13 +184,15 @@ impl Rows {
             self.numbers.push(number);
         }
         let weight = sample.weight().unwrap_or_default();
-        let chain = sample.chain();
-        let chain = chain.and_then(|chain| u32::try_from(chain.index()).ok());
+        let path = match &mut self.paths {
+            Some(paths) => paths.of(sample, &mut self.reader),
+            None => NO_PATH,
+        };
         self.waiting.push(Waiting {
             hash: hasher.finish(),
             inline,
             event,
-            chain: chain.unwrap_or(NO_CHAIN),
+            path,
             ins_lat: weight.ins_lat,
             retire_lat: weight.retire_lat,
             first: self.reader.first(sample, self.shows_data),
@@ -229,7 +231,7 @@ impl Rows {
             };
             self.add_to(row as usize, sample);
             if let Some(paths) = &mut self.paths {
-                paths.add(row, sample.chain, 1, sample.value);
+                paths.add(row, sample.path, 1, sample.value);
             }
         }
         (self.waiting, self.numbers) = (waiting, numbers);
@@ -506,7 +508,7 @@ impl Rows {
             hash: hasher.finish(),
             inline,
             event,
-            chain: NO_CHAIN,
+            path: NO_PATH,
             ins_lat: 0,
             retire_lat: 0,
             first,

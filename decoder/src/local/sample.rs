@@ -35,7 +35,8 @@ pub struct LocalSample<'a> {
     pub derived: Derived,
     pub(super) code_place: Option<Place>,
     pub(super) data_place: Option<Place>,
-    pub(super) frames: &'a [(u64, Place)],
+    pub(super) leaf: Option<(u64, Place)>,
+    pub(super) callers: &'a [(u64, Place)],
     pub(super) chain: Option<ChainIx>,
     pub(super) chain_by: ChainBy,
     pub(super) chain_end: ChainEnd,
@@ -165,16 +166,17 @@ impl<'a> LocalSample<'a> {
     }
 
     /// The callchain, innermost first, without context markers.
-    pub fn callchain(&self) -> impl ExactSizeIterator<Item = Frame<'a>> {
-        let (frames, objects) = (self.frames, self.objects);
-        frames.iter().map(move |(ip, place)| Frame {
-            ip: *ip,
-            named: named(objects, place),
+    pub fn callchain(&self) -> impl Iterator<Item = Frame<'a>> {
+        let objects = self.objects;
+        let frames = self.leaf.into_iter().chain(self.callers.iter().copied());
+        frames.map(move |(ip, place)| Frame {
+            ip,
+            named: named(objects, &place),
         })
     }
 
     /// The number of the callchain, where [`Wanted::CHAINS`](super::Wanted::CHAINS) was asked for and there are not too many:
-    /// its frames are given with the first sample that has it.
+    /// chains with one number have the same callers, which are given with the first sample that has it.
     pub fn chain(&self) -> Option<ChainIx> {
         self.chain
     }
@@ -189,9 +191,14 @@ impl<'a> LocalSample<'a> {
         self.chain_end
     }
 
-    /// Addresses and places of the callchain, innermost first: equal places have equal names.
-    pub fn frames(&self) -> &'a [(u64, Place)] {
-        self.frames
+    /// Address and place of the callchain's innermost frame: equal places have equal names. `None` without frames.
+    pub fn leaf(&self) -> Option<&(u64, Place)> {
+        self.leaf.as_ref()
+    }
+
+    /// The same of the frames behind it, innermost first.
+    pub fn callers(&self) -> &'a [(u64, Place)] {
+        self.callers
     }
 
     /// Names of a frame's place.

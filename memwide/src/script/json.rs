@@ -5,7 +5,7 @@ use super::fields::Fields;
 use super::texts::Texts;
 use memwide_analysis::source::file_and_line;
 use memwide_decoder::ObjectIx;
-use memwide_decoder::local::{ChainBy, ChainEnd, ChainIx, LocalSample};
+use memwide_decoder::local::{ChainBy, ChainEnd, ChainIx, InlinedFrame, LocalSample};
 use memwide_model::data_src::lock;
 use memwide_model::{DataSrc, MemRegion, Suspect};
 use memwide_objects::{SourceFrame, SymbolRef};
@@ -21,8 +21,8 @@ pub(crate) struct Json {
     /// `"event":"name",` of each event.
     events: Vec<String>,
     fields: Vec<Option<Fields>>,
-    /// Callchains as they were written first.
-    chains: Texts<ChainIx>,
+    /// The callers of callchains as they were written first.
+    callers: Texts<ChainIx>,
     /// Code symbols likewise.
     symbols: Texts<(ObjectIx, SymbolRef)>,
 }
@@ -40,7 +40,7 @@ impl Json {
         Self {
             events: events.events().iter().map(|one| event(&one.name)).collect(),
             fields: super::fields_of(events, tracing),
-            chains: Texts::default(),
+            callers: Texts::default(),
             symbols: Texts::default(),
         }
     }
@@ -117,8 +117,24 @@ impl Json {
         if sample.view.callchain().is_none() {
             return;
         }
-        self.chains
-            .write(line, sample.chain(), |line| write_frames(line, sample));
+        line.raw("\"callchain\":[");
+        let mut frames = sample.inlined_callchain();
+        let mut before = "";
+        for frame in frames.by_ref() {
+            line.raw(before);
+            write_frame(line, &frame);
+            before = ",";
+            if !frame.inlined {
+                break; // what follows are its callers
+            }
+        }
+        self.callers.write(line, sample.chain(), |line| {
+            for frame in frames {
+                line.raw(",");
+                write_frame(line, &frame);
+            }
+        });
+        line.raw("],");
         let (by, end) = (sample.chain_by(), sample.chain_end());
         if by != ChainBy::Kernel {
             name(line, "\"callchain_by\":\"", by.name());
@@ -263,28 +279,24 @@ fn locked(word: DataSrc) -> &'static str {
     }
 }
 
-fn write_frames(line: &mut Line, sample: &LocalSample<'_>) {
-    line.raw("\"callchain\":[");
-    for (at, frame) in sample.inlined_callchain().enumerate() {
-        line.raw(if at == 0 { "{\"ip\":\"" } else { ",{\"ip\":\"" });
-        line.hex(frame.ip);
-        line.raw("\"");
-        if let Some(symbol) = frame.symbol {
-            line.raw(",\"symbol\":");
-            line.json(symbol);
-        }
-        if frame.dso != UNKNOWN {
-            line.raw(",\"dso\":");
-            line.json(frame.dso);
-        }
-        if let Some(shown) = frame.line.and_then(file_and_line) {
-            line.raw(",\"srcline\":");
-            line.json(&shown);
-        }
-        if frame.inlined {
-            line.raw(",\"inlined\":true");
-        }
-        line.raw("}");
+fn write_frame(line: &mut Line, frame: &InlinedFrame<'_>) {
+    line.raw("{\"ip\":\"");
+    line.hex(frame.ip);
+    line.raw("\"");
+    if let Some(symbol) = frame.symbol {
+        line.raw(",\"symbol\":");
+        line.json(symbol);
     }
-    line.raw("],");
+    if frame.dso != UNKNOWN {
+        line.raw(",\"dso\":");
+        line.json(frame.dso);
+    }
+    if let Some(shown) = frame.line.and_then(file_and_line) {
+        line.raw(",\"srcline\":");
+        line.json(&shown);
+    }
+    if frame.inlined {
+        line.raw(",\"inlined\":true");
+    }
+    line.raw("}");
 }
