@@ -43,9 +43,9 @@ bench:
 	cargo bench --locked -p memwide-store --bench insert
 
 faults:
-	@ls tests/tests/faults.rs >/dev/null 2>&1 || { echo 'make faults: this tree has no fault schedules yet' >&2; exit 1; }
+	cargo build --locked --release -p memwide
 	MEMWIDE_FAULT_SCHEDULES=$(SCHEDULES) MEMWIDE_FAULT_SEED=$(SEED) \
-		cargo test --locked --release -p memwide-tests --test faults -- --nocapture
+		cargo test --locked --release -p memwide-tests --test faults -- --nocapture schedules
 
 fuzz:
 	@scripts/fuzz $(SECONDS)

@@ -16,6 +16,7 @@ mod encode;
 mod error;
 pub mod metrics;
 mod nats_server;
+mod order;
 mod owner;
 mod partition;
 mod publish;
@@ -24,6 +25,13 @@ mod rollup;
 mod server;
 mod sink;
 mod stream;
+
+/// The pure states of delivery, which the model test drives; the services are their edges.
+pub mod delivery {
+    pub use crate::order::{Answer, Order};
+    pub use crate::partition::{FlushHead, Judged, Limits, Offered, Partition, Verdict};
+    pub use crate::sink::plan;
+}
 
 pub use config::{Config, NatsConfig, SinkConfig};
 pub use error::{AggregatorError, Cause, SinkError, StreamError};

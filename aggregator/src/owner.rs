@@ -15,14 +15,12 @@ use crate::answers::Teller;
 use crate::encode;
 use crate::error::StreamError;
 use crate::metrics::{self, Offer};
-use crate::partition::{FlushHead, Offered, Partition, Verdict};
+use crate::order::{Answer, Order};
+use crate::partition::{FlushHead, Offered, Partition};
 use crate::publish::{Flush, Outcome, publish};
 use crate::ready::Cursors;
 use crate::rollup::{Memory, Rollup, Treatment};
 use crate::stream::{CursorRead, Nats, patiently, read_cursor};
-
-/// How often a stream may go back and still not bring the batch that is due before it is refused.
-const REWINDS_MAX: u32 = 5;
 
 /// After the stop, a flush may take so long before it is given up; its batches come again.
 const LAST_FLUSH: Duration = Duration::from_secs(5);
@@ -75,11 +73,7 @@ impl Weigh for Command {
 struct Stream {
     id: u64,
     teller: Teller,
-    /// An earlier batch was asked for and has not come.
-    asked: bool,
-    /// Number of the last batch that arrived since then.
-    last: u64,
-    rewinds: u32,
+    order: Order,
 }
 
 /// What has to be done once the owner knows how a flush ended.
@@ -213,9 +207,7 @@ impl Owner {
         let stream = Stream {
             id,
             teller,
-            asked: false,
-            last: 0,
-            rewinds: 0,
+            order: Order::default(),
         };
         if let Some(older) = self.streams.insert(source, stream) {
             older.teller.refuse(
@@ -235,7 +227,7 @@ impl Owner {
             return; // an older stream of a source that has a newer one
         };
         let wall_ns = clock::unix_ns();
-        let mut offered = Offered {
+        let offered = Offered {
             number: batch.number,
             closed_wall_ns: batch.closed_wall_ns,
             import: batch
@@ -245,44 +237,35 @@ impl Owner {
             has_no_earlier: false,
         };
         let now_ns = clock::monotonic_ns();
-        let mut verdict = self.partition.offer(&source, offered, wall_ns, now_ns);
-        let rewound = stream.asked && batch.number <= stream.last;
-        if matches!(verdict, Verdict::Ahead { .. }) && rewound {
-            offered.has_no_earlier = true;
-            verdict = self.partition.offer(&source, offered, wall_ns, now_ns);
-        }
-        let treatment = match verdict {
-            Verdict::Duplicate { committed } => {
+        let (partition, order) = (&mut self.partition, &mut stream.order);
+        let treatment = match order.offer(partition, &source, offered, wall_ns, now_ns) {
+            Answer::Apply => Treatment::Store,
+            Answer::Expire => Treatment::Expire,
+            Answer::Duplicate { committed } => {
                 metrics::BATCHES.add(Offer::Duplicate, 1);
-                stream.asked = false;
                 stream.teller.committed(committed);
                 return;
             }
-            Verdict::Ahead { next } => {
+            Answer::PassedOver => {
                 metrics::BATCHES.add(Offer::Ahead, 1);
-                stream.last = batch.number;
-                if stream.asked && !rewound {
-                    return; // sent before it heard that it should go back
-                }
-                stream.rewinds += u32::from(rewound);
-                stream.asked = true;
-                if stream.rewinds > REWINDS_MAX {
-                    let message = format!(
-                        "batch {next} is due and does not come, batch {} did",
-                        batch.number
-                    );
-                    stream.teller.refuse("source", message, true);
-                    self.streams.remove(&source);
-                } else {
-                    stream.teller.resume(next);
-                }
                 return;
             }
-            Verdict::Apply => Treatment::Store,
-            Verdict::Expired => Treatment::Expire,
+            Answer::Resume(next) => {
+                metrics::BATCHES.add(Offer::Ahead, 1);
+                stream.teller.resume(next);
+                return;
+            }
+            Answer::Refuse(next) => {
+                metrics::BATCHES.add(Offer::Ahead, 1);
+                let message = format!(
+                    "batch {next} is due and does not come, batch {} did",
+                    batch.number
+                );
+                stream.teller.refuse("source", message, true);
+                self.streams.remove(&source);
+                return;
+            }
         };
-        stream.asked = false;
-        stream.rewinds = 0;
         let now_s = u32::try_from(wall_ns / 1_000_000_000).unwrap_or(u32::MAX);
         let added = self
             .rollup
@@ -375,8 +358,7 @@ impl Owner {
         self.partition.reload(read.cursor.as_ref(), read.sequence);
         for (source, stream) in &mut self.streams {
             if let Some(next) = self.partition.open(*source) {
-                stream.asked = true;
-                stream.last = 0;
+                stream.order.asked();
                 stream.teller.committed(next - 1);
                 stream.teller.resume(next);
             }

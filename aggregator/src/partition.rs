@@ -32,8 +32,8 @@ pub(crate) const SOURCES_MAX: usize = 8_000;
 const FLUSH_MESSAGES: u64 = 400;
 
 /// Bounds of a partition.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Limits {
     /// Age of the oldest unflushed batch at which a flush is due, in nanoseconds.
     pub flush_after_ns: u64,
     /// Built bytes at which a flush is due at once.
@@ -44,7 +44,7 @@ pub(crate) struct Limits {
 
 /// What to do with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It is the next one: build its rows, then call [`Partition::grew`].
     Apply,
     /// Counted as applied, but its rows must not be built: it may have been committed long ago.
@@ -63,7 +63,7 @@ pub(crate) enum Verdict {
 
 /// A batch as far as its place in the order is concerned.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Offered {
+pub struct Offered {
     /// Its number, from 1.
     pub number: u64,
     /// When the collector closed it, by the wall clock.
@@ -74,7 +74,7 @@ pub(crate) struct Offered {
     pub has_no_earlier: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct State {
     applied: u64,
     committed: u64,
@@ -85,16 +85,41 @@ struct State {
 
 /// A flush that has been taken out and is not answered yet.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct FlushHead {
+pub struct FlushHead {
     /// Content of the cursor message.
     pub cursor: v1::Cursor,
     /// Stream sequence the cursor's subject must be at.
     pub expected: u64,
 }
 
+/// What the stream's cursor says of a flush whose commit was not answered, or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// It is in the stream.
+    Committed,
+    /// It is not, and the cursor is still the one before: it may be sent once more.
+    Again,
+    /// Another publisher has moved the cursor.
+    Fenced,
+}
+
+impl FlushHead {
+    /// Judges by the cursor found at stream sequence `sequence` (0: there is none), as its leader says.
+    pub fn judge(&self, found: Option<&v1::Cursor>, sequence: u64) -> Judged {
+        let wanted = (self.cursor.publisher, self.cursor.flush);
+        if found.is_some_and(|cursor| (cursor.publisher, cursor.flush) == wanted) {
+            Judged::Committed
+        } else if sequence == self.expected {
+            Judged::Again
+        } else {
+            Judged::Fenced
+        }
+    }
+}
+
 /// One partition's state.
-#[derive(Debug)]
-pub(crate) struct Partition {
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Partition {
     limits: Limits,
     publisher: u64,
     flush: u64,
@@ -108,7 +133,7 @@ pub(crate) struct Partition {
 
 impl Partition {
     /// Knows nothing until the first [`Partition::reload`].
-    pub(crate) fn new(limits: Limits, publisher: u64) -> Self {
+    pub fn new(limits: Limits, publisher: u64) -> Self {
         Self {
             limits,
             publisher,
@@ -124,7 +149,7 @@ impl Partition {
 
     /// Forgets everything and takes what the cursor at stream sequence `sequence` (0: there is none) says. Whoever
     /// calls this drops the rows built since, and tells every stream where to resume.
-    pub(crate) fn reload(&mut self, cursor: Option<&v1::Cursor>, sequence: u64) {
+    pub fn reload(&mut self, cursor: Option<&v1::Cursor>, sequence: u64) {
         self.sources.clear();
         for entry in cursor.map_or(&[][..], |cursor| &cursor.sources) {
             let Some(Ok(source)) = entry.source.as_ref().map(Source::try_from) else {
@@ -146,7 +171,7 @@ impl Partition {
     }
 
     /// A stream of `source` begins: the batch it must send next. `None`: no room for another source.
-    pub(crate) fn open(&mut self, source: Source) -> Option<u64> {
+    pub fn open(&mut self, source: Source) -> Option<u64> {
         if !self.sources.contains_key(&source) && self.sources.len() >= SOURCES_MAX {
             return None;
         }
@@ -160,12 +185,12 @@ impl Partition {
     }
 
     /// Last batch of `source` in the stream; 0: none.
-    pub(crate) fn committed_of(&self, source: &Source) -> u64 {
+    pub fn committed_of(&self, source: &Source) -> u64 {
         self.sources.get(source).map_or(0, |state| state.committed)
     }
 
     /// The last stream of `source` ended.
-    pub(crate) fn close(&mut self, source: &Source) {
+    pub fn close(&mut self, source: &Source) {
         if self
             .sources
             .get(source)
@@ -176,13 +201,7 @@ impl Partition {
     }
 
     /// Decides about a batch; after `Apply` and `Expired` it counts as applied.
-    pub(crate) fn offer(
-        &mut self,
-        source: &Source,
-        batch: Offered,
-        wall_ns: u64,
-        now_ns: u64,
-    ) -> Verdict {
+    pub fn offer(&mut self, source: &Source, batch: Offered, wall_ns: u64, now_ns: u64) -> Verdict {
         let Some(state) = self.sources.get_mut(source) else {
             return Verdict::Ahead { next: 1 };
         };
@@ -217,19 +236,19 @@ impl Partition {
     }
 
     /// The rows built and not taken out for a flush are so large now.
-    pub(crate) fn grew(&mut self, pending_bytes: u64, pending_messages: u64) {
+    pub fn grew(&mut self, pending_bytes: u64, pending_messages: u64) {
         self.pending_bytes = pending_bytes;
         self.pending_messages = pending_messages;
     }
 
     /// Nothing more may be offered until a flush has been taken out.
-    pub(crate) fn full(&self) -> bool {
+    pub fn full(&self) -> bool {
         self.pending_bytes >= self.limits.pending_bytes_max
             || self.pending_messages >= FLUSH_MESSAGES
     }
 
     /// When to call [`Partition::begin_flush`]; `None`: nothing to flush, or a flush is under way.
-    pub(crate) fn flush_due_ns(&self) -> Option<u64> {
+    pub fn flush_due_ns(&self) -> Option<u64> {
         let oldest = self.oldest_ns.filter(|_| !self.in_flight)?;
         let early = self.pending_bytes >= self.limits.flush_bytes || self.full();
         Some(if early {
@@ -240,7 +259,7 @@ impl Partition {
     }
 
     /// Takes out everything applied. The caller takes the built rows at the same moment.
-    pub(crate) fn begin_flush(&mut self, wall_ns: u64) -> Option<FlushHead> {
+    pub fn begin_flush(&mut self, wall_ns: u64) -> Option<FlushHead> {
         if self.in_flight || self.oldest_ns.is_none() {
             return None;
         }
@@ -275,7 +294,7 @@ impl Partition {
     }
 
     /// The flush is in the stream, its cursor at `sequence`: the sources and the batches to acknowledge.
-    pub(crate) fn committed(&mut self, flushed: &v1::Cursor, sequence: u64) -> Vec<(Source, u64)> {
+    pub fn committed(&mut self, flushed: &v1::Cursor, sequence: u64) -> Vec<(Source, u64)> {
         self.in_flight = false;
         self.expected = sequence;
         let mut advanced = Vec::new();

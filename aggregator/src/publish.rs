@@ -24,7 +24,7 @@ use serde::Deserialize;
 
 use crate::error::{Cause, StreamError};
 use crate::metrics::{self, FlushEnd};
-use crate::partition::FlushHead;
+use crate::partition::{FlushHead, Judged};
 use crate::stream::{CursorRead, FIRST_PAUSE, LONGEST_PAUSE, Nats, read_cursor};
 
 /// What is asked of the server here.
@@ -118,17 +118,16 @@ pub(crate) async fn publish(
                 Err(failure) => return Err(failure),
             }
         };
-        let wanted = &flush.head.cursor;
-        let mine = |cursor: &memwide_proto::v1::Cursor| {
-            (cursor.publisher, cursor.flush) == (wanted.publisher, wanted.flush)
-        };
-        if read.cursor.as_ref().is_some_and(mine) {
-            metrics::FLUSHES.add(FlushEnd::Recovered, 1);
-            return Ok(Outcome::Committed(read.sequence));
-        }
-        if read.sequence != flush.head.expected {
-            metrics::FLUSHES.add(FlushEnd::Fenced, 1);
-            return Ok(Outcome::Fenced(read));
+        match flush.head.judge(read.cursor.as_ref(), read.sequence) {
+            Judged::Committed => {
+                metrics::FLUSHES.add(FlushEnd::Recovered, 1);
+                return Ok(Outcome::Committed(read.sequence));
+            }
+            Judged::Fenced => {
+                metrics::FLUSHES.add(FlushEnd::Fenced, 1);
+                return Ok(Outcome::Fenced(read));
+            }
+            Judged::Again => {}
         }
         metrics::FLUSHES.add(FlushEnd::Retried, 1);
         if pause(&mut backoff, stop).await {

@@ -4,7 +4,7 @@
 //!   machine could collect without starting anything.
 //! - [`Import`] replays a perf.data file as a host.
 //! - [`Recorder`] writes a perf.data file instead; [`Counters`] count without samples.
-//! - [`uplink`] sends the batches of anything that implements [`uplink::BatchStore`]: the spool, a file, a simulated host.
+//! - [`uplink`] sends the batches of anything that implements [`uplink::BatchStore`]: the [`spool`], a file, a simulated host.
 //!
 //! It does not decode: no symbol is looked up, no sample field is read but the event's id. What it sends are the kernel's
 //! own bytes, packed without loss, and the counts that say what is missing.
@@ -22,12 +22,17 @@ mod record;
 mod replay;
 mod ring;
 mod snapshot;
-mod spool;
+pub mod spool;
 mod status;
 mod strange;
 mod symbols;
 mod sys;
 pub mod uplink;
+
+/// The spool's pure state, which the model test drives beside [`uplink::Uplink`]; the files are its edge.
+pub mod delivery {
+    pub use crate::spool::{Content, Numbers};
+}
 
 pub use batch::section as pack_section;
 pub use config::{Config, EventConfig, RingConfig, SpoolConfig};
@@ -40,5 +45,4 @@ pub use record::{
 pub use replay::{
     Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
 };
-pub use spool::SpoolError;
 pub use status::{EventStatus, Reporter, Status};

@@ -28,6 +28,11 @@ mod space;
 mod symbols;
 mod table;
 
+/// The pure state of delivery, which the model test drives; a stream's task is its edge.
+pub mod delivery {
+    pub use crate::service::{Order, Place, Tell};
+}
+
 pub use classified::Derived;
 pub use context::Mode;
 pub use identity::{Identity, Kind};

@@ -34,9 +34,19 @@ const WORDS: [u64; 11] = [
 ];
 
 /// Numbers without a clock.
-pub(crate) struct Random(pub(crate) u64);
+#[derive(Debug)]
+pub struct Random(pub(crate) u64);
 
 impl Random {
+    /// The same seed, the same numbers.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for _ in 0..8 {
+            random.next();
+        }
+        random
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -44,7 +54,8 @@ impl Random {
         self.0
     }
 
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 8) % bound
     }
 

@@ -7,6 +7,7 @@
 )]
 
 pub mod ask;
+mod deployment;
 pub mod generated;
 pub mod measured;
 mod pipeline;
@@ -15,6 +16,7 @@ pub mod programs;
 pub mod sharing;
 mod wait;
 
+pub use deployment::Deployment;
 pub use pipeline::{Up, UpOptions, memwide, tools_missing};
 pub use processes::{Process, Running, children_of, kill_9, process_named};
 pub use wait::{until, until_some};

@@ -12,6 +12,7 @@ mod block;
 mod close;
 mod dead;
 mod insert;
+pub mod plan;
 mod reader;
 mod record;
 mod refused;

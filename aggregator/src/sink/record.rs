@@ -1,9 +1,10 @@
 //! The block record: written by compare-and-set before anything is inserted, so that a restart knows what to repeat.
 
 use async_nats::jetstream::kv;
-use memwide_proto::{SCHEMA_VERSION, subject, v1};
+use memwide_proto::{subject, v1};
 use prost::Message as _;
 
+use super::plan;
 use crate::config::NatsConfig;
 use crate::error::StreamError;
 use crate::stream::Nats;
@@ -61,14 +62,8 @@ pub(super) async fn read(records: &kv::Store, partition: u16) -> Result<Kept, St
                 Kind::JetStream(answer) if answer.error_code().0 == 10_037 => {}
                 _ => return Err(StreamError::away("give a block record")(error)),
             }
-            let record = v1::BlockRecord {
-                schema_version: SCHEMA_VERSION,
-                partition: partition.into(),
-                done: true,
-                ..v1::BlockRecord::default()
-            };
             Ok(Kept {
-                record,
+                record: plan::fresh(partition),
                 revision: 0,
             })
         }
@@ -90,7 +85,7 @@ pub(super) async fn write(records: &kv::Store, kept: &Kept) -> Result<Option<Kep
         Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {
             // Somebody else's write, or our own whose answer was lost.
             let found = read(records, partition).await?;
-            Ok((found.record == kept.record).then_some(found))
+            Ok(plan::is_mine(&kept.record, &found.record).then_some(found))
         }
         Err(error) => Err(StreamError::away("keep a block record")(error)),
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::jetstream::kv;
-use memwide_proto::{SCHEMA_VERSION, subject, v1};
+use memwide_proto::{subject, v1};
 use memwide_service::{CancellationToken, clock};
 use memwide_store::rows::{Samples, TableRows};
 use prost::Message as _;
@@ -14,6 +14,7 @@ use super::block::{self, Insert, Poison};
 use super::close;
 use super::dead::{self, Letter};
 use super::insert::{Ended, Target};
+use super::plan::{self, Todo};
 use super::reader::{Reader, Stored};
 use super::record::{self, Kept};
 use super::vocabulary::Vocabulary;
@@ -105,23 +106,25 @@ impl Worker {
     /// Takes up what the record says and goes on from there.
     async fn work_on_record(&mut self) -> Step<()> {
         go!(self.learn().await);
-        let mut kept = go!(self
-            .ask("block record", || record::read(
-                &self.records,
-                self.partition
-            ))
-            .await);
-        if kept.record.closing_to_s != 0 {
-            kept = go!(self.close(kept).await);
+        let mut kept = go!(self.read_record().await);
+        loop {
+            match plan::todo(&kept.record) {
+                Todo::Close { .. } => kept = go!(self.close(kept).await),
+                Todo::Repeat { first, last } => kept = go!(self.repeat(kept, first, last).await),
+                Todo::Gather { from } => {
+                    // Whoever wrote that the block is done may have died before it purged.
+                    if kept.revision > 0 {
+                        self.purge(from - 1).await;
+                    }
+                    self.reader.seek(from);
+                    break;
+                }
+            }
         }
-        if !kept.record.done {
-            kept = go!(self.repeat(kept).await);
-        }
-        self.reader.seek(kept.record.last + 1);
         loop {
             let now_s = clock::unix_ns() / 1_000_000_000;
-            if let Some(through) = close::due(&kept.record, self.config.close_every_s, now_s) {
-                kept.record.closing_to_s = through;
+            if let Some(closing) = plan::close_due(&kept.record, self.config.close_every_s, now_s) {
+                kept.record = closing;
                 kept = go!(self.write(kept).await);
                 kept = go!(self.close(kept).await);
             }
@@ -129,28 +132,15 @@ impl Worker {
             let (Some(first), Some(last)) = (messages.first(), messages.last()) else {
                 continue;
             };
-            let created_wall_s =
-                (clock::unix_ns() / 1_000_000_000).max(kept.record.created_wall_s + 1);
-            if kept.revision == 0 {
-                // Nothing was ingested before the first block.
-                kept.record.closed_through_s = created_wall_s - 1;
-            }
-            kept.record = v1::BlockRecord {
-                schema_version: SCHEMA_VERSION,
-                first: first.sequence,
-                last: last.sequence,
-                created_wall_s,
-                done: false,
-                ..kept.record
-            };
+            let now_s = clock::unix_ns() / 1_000_000_000;
+            kept.record = plan::open(kept.record, first.sequence, last.sequence, now_s);
             kept = go!(self.write(kept).await);
             kept = go!(self.store(kept, &messages, Vec::new()).await);
         }
     }
 
     /// Inserts an open block again: the same messages under the same tokens.
-    async fn repeat(&mut self, kept: Kept) -> Step<Kept> {
-        let (first, last) = (kept.record.first, kept.record.last);
+    async fn repeat(&mut self, kept: Kept, first: u64, last: u64) -> Step<Kept> {
         let age_s = (clock::unix_ns() / 1_000_000_000).saturating_sub(kept.record.created_wall_s);
         let partition = self.partition;
         if age_s > TOKENS_KEPT.as_secs() {
@@ -186,6 +176,11 @@ impl Worker {
             messages.last().map(|m| m.sequence),
         );
         if ends != (Some(first), Some(last)) {
+            // A twin may have finished the block and purged it meanwhile.
+            let now = go!(self.read_record().await);
+            if now != kept {
+                return Ok(Err(Break::Overtaken));
+            }
             return Err(SinkError::Gone {
                 partition,
                 first,
@@ -327,7 +322,7 @@ impl Worker {
                 }
             }
         }
-        kept.record.done = true;
+        kept.record = plan::done(kept.record);
         kept = go!(self.write(kept).await);
         metrics::BLOCKS.add(1);
         self.purge(kept.record.last).await;
@@ -434,11 +429,17 @@ impl Worker {
         if !close::run(&self.target, &kept.record).await {
             return Ok(Err(Break::Stopped));
         }
-        kept.record.closed_through_s = kept.record.closing_to_s;
-        kept.record.closing_to_s = 0;
+        kept.record = plan::closed(kept.record);
         kept = go!(self.write(kept).await);
         metrics::CLOSES.add(1);
         Ok(Ok(kept))
+    }
+
+    async fn read_record(&self) -> Step<Kept> {
+        self.ask("block record", || {
+            record::read(&self.records, self.partition)
+        })
+        .await
     }
 
     /// Writes the record; overtaken if it is not the one known.

@@ -209,7 +209,7 @@ async fn send_earlier(
     symbols: &Arc<dyn SymbolProvider>,
     stop: CancellationToken,
 ) {
-    for epoch in spool.earlier() {
+    for epoch in spool.epochs() {
         if Arc::ptr_eq(&epoch, own) {
             continue;
         }

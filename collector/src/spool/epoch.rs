@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::frame::kind;
 use super::log::{Found, Log};
 use super::origin;
-use super::state::{Numbers, StateFile};
+use super::state::{Content, Numbers, StateFile};
 use super::{GAP_CORRUPT, GAP_FREED, GAP_FULL, SpoolError};
 use crate::metrics;
 use crate::uplink::{BatchStore, Origin, Progress, StoreError};
@@ -25,7 +25,7 @@ const KEEP_BYTES: u64 = 1 << 20;
 
 /// One epoch's folder.
 #[derive(Debug)]
-pub(crate) struct Epoch {
+pub struct Epoch {
     origin: Origin,
     folder: PathBuf,
     inner: Mutex<Inner>,
@@ -120,13 +120,13 @@ impl Epoch {
     }
 
     /// The number of the next batch.
-    pub(crate) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.lock().next
     }
 
     /// Writes a batch, which must have the next number. When it returns, the death of this process loses nothing of it:
     /// the kernel has the bytes. (Only the death of the machine can: nothing is forced to the disk.)
-    pub(crate) fn append(&self, batch: &Batch) -> Result<(), SpoolError> {
+    pub fn append(&self, batch: &Batch) -> Result<(), SpoolError> {
         let mut inner = self.lock();
         let number = batch.number;
         let failed = SpoolError::io("write to", &self.folder);
@@ -180,7 +180,7 @@ impl Epoch {
     }
 
     /// No batch will follow.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         self.progress
             .send_modify(|progress| progress.finished = true);
     }
@@ -197,7 +197,7 @@ impl Epoch {
     }
 
     /// Batches not committed yet.
-    pub(crate) fn unacked(&self) -> u64 {
+    pub fn unacked(&self) -> u64 {
         let inner = self.lock();
         (inner.next - 1).saturating_sub(inner.numbers.acked)
     }
@@ -211,8 +211,7 @@ impl Epoch {
         };
         let (first, last) = (first.first, first.last);
         // The promise before the deed: a crash in between leaves samples that are still read.
-        if last > inner.numbers.acked {
-            inner.numbers.gapped = last;
+        if inner.numbers.give_up(last) {
             let numbers = inner.numbers;
             inner
                 .state
@@ -277,42 +276,39 @@ impl Inner {
             Found::Corrupt | Found::Missing => None,
         };
         let side = decode(self.side.read(number)?);
-        if number <= self.numbers.acked {
-            let mut batch = side.map_or_else(Batch::default, |(_, batch)| batch);
-            batch.number = number;
-            if batch.closed_wall_ns == 0 {
-                batch.closed_wall_ns = self.closed_near(number);
+        let samples = if number <= self.numbers.acked {
+            None
+        } else {
+            decode(self.samples.read(number)?).map(|(_, batch)| batch)
+        };
+        let says_samples = side.as_ref().map(|(kind, _)| kind & kind::HAS_SAMPLES != 0);
+        let content = self
+            .numbers
+            .content(number, says_samples, samples.is_some());
+        let mut batch = side.map_or_else(Batch::default, |(_, batch)| batch);
+        batch.number = number;
+        match content {
+            Content::Freed => {
+                batch.counts.clear(); // they were counted with the samples
+                batch.gap = Some(gap(GAP_FREED));
             }
-            batch.counts.clear(); // they were counted with the samples
-            batch.gap = Some(gap(GAP_FREED));
-            return Ok(batch);
-        }
-        let samples = decode(self.samples.read(number)?).map(|(_, batch)| batch);
-        let given_up = number <= self.numbers.gapped;
-        Ok(match (side, samples) {
-            (Some((_, mut batch)), Some(samples)) => {
-                batch.samples = samples.samples;
-                batch
-            }
-            (Some((kind, mut batch)), None) => {
-                if kind & kind::HAS_SAMPLES != 0 {
-                    batch.gap = Some(gap(if given_up { GAP_FULL } else { corrupt(number) }));
-                }
-                batch
-            }
-            (None, Some(mut batch)) => {
+            Content::Whole => batch.samples = samples.and_then(|batch| batch.samples),
+            Content::GivenUp => batch.gap = Some(gap(GAP_FULL)),
+            Content::Damaged => batch.gap = Some(gap(corrupt(number))),
+            Content::SamplesOnly => {
                 corrupt(number);
+                batch = samples.unwrap_or_default();
                 batch.side_band_partial = true;
-                batch
             }
-            (None, None) => Batch {
-                number,
-                closed_wall_ns: self.closed_near(number),
-                gap: Some(gap(corrupt(number))),
-                side_band_partial: true,
-                ..Batch::default()
-            },
-        })
+            Content::Nothing => {
+                batch.gap = Some(gap(corrupt(number)));
+                batch.side_band_partial = true;
+            }
+        }
+        if batch.closed_wall_ns == 0 {
+            batch.closed_wall_ns = self.closed_near(number);
+        }
+        Ok(batch)
     }
 
     /// When the nearest readable batch was closed, an earlier one first.
@@ -374,12 +370,9 @@ impl BatchStore for Epoch {
     fn ack(&self, through: u64) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let through = through.min(inner.next - 1);
-        if through <= inner.numbers.acked {
+        let inner = &mut *inner;
+        if !inner.numbers.ack(through, &inner.snapshots) {
             return Ok(());
-        }
-        inner.numbers.acked = through;
-        if let Some(&snapshot) = inner.snapshots.range(..=through).next_back() {
-            inner.numbers.snapshot = snapshot;
         }
         let numbers = inner.numbers;
         let mut free = || -> io::Result<()> {

@@ -108,8 +108,12 @@ impl Log {
         payload: &[u8],
         roll: bool,
     ) -> io::Result<u64> {
-        let full =
-            |segment: &Segment| segment.bytes >= self.roll_bytes || roll && segment.bytes > 0;
+        // A batch that is written again, after the disk was full, finds the segment it has begun: another would take the
+        // same file.
+        let full = |segment: &Segment| {
+            segment.first != number
+                && (segment.bytes >= self.roll_bytes || roll && segment.bytes > 0)
+        };
         if self.segments.back().is_none_or(full) {
             let path = self.path(number);
             let file = OpenOptions::new()

@@ -26,7 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memwide_service::single::{Lock, LockError};
 
-pub(crate) use epoch::Epoch;
+pub use epoch::Epoch;
+pub use state::{Content, Numbers};
 
 use crate::metrics;
 use crate::uplink::Origin;
@@ -66,7 +67,7 @@ impl SpoolError {
 
 /// The folder with all epochs.
 #[derive(Debug)]
-pub(crate) struct Spool {
+pub struct Spool {
     folder: PathBuf,
     max_bytes: u64,
     /// Earlier runs, oldest first, then this one.
@@ -76,7 +77,7 @@ pub(crate) struct Spool {
 
 impl Spool {
     /// Takes the folder and opens what earlier runs left in it.
-    pub(crate) fn open(folder: &Path, max_bytes: u64) -> Result<Self, SpoolError> {
+    pub fn open(folder: &Path, max_bytes: u64) -> Result<Self, SpoolError> {
         let lock = Lock::acquire(&folder.join("collector.lock"), "a collector")?;
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).map_err(SpoolError::io("list", folder))? {
@@ -122,7 +123,7 @@ impl Spool {
     }
 
     /// Starts this run's epoch.
-    pub(crate) fn start(&self, origin: Origin) -> Result<Arc<Epoch>, SpoolError> {
+    pub fn start(&self, origin: Origin) -> Result<Arc<Epoch>, SpoolError> {
         let folder = self
             .folder
             .join(format!("epoch-{:016x}", origin.source.epoch));
@@ -131,13 +132,13 @@ impl Spool {
         Ok(epoch)
     }
 
-    /// Earlier runs with unacked batches, oldest first.
-    pub(crate) fn earlier(&self) -> Vec<Arc<Epoch>> {
+    /// Earlier runs with unacked batches, oldest first, and this one once it has started.
+    pub fn epochs(&self) -> Vec<Arc<Epoch>> {
         self.lock().clone()
     }
 
     /// Everything of this epoch is committed: its folder goes.
-    pub(crate) fn retire(&self, epoch: &Arc<Epoch>) -> Result<(), SpoolError> {
+    pub fn retire(&self, epoch: &Arc<Epoch>) -> Result<(), SpoolError> {
         self.lock().retain(|one| !Arc::ptr_eq(one, epoch));
         epoch.remove()
     }
@@ -155,7 +156,7 @@ impl Spool {
     }
 
     /// Gives samples up until the bound holds, the oldest first; then side-band that no sample needs.
-    pub(crate) fn bound(&self) -> Result<(), SpoolError> {
+    pub fn bound(&self) -> Result<(), SpoolError> {
         let epochs = self.lock().clone();
         let mut bytes: u64 = epochs.iter().map(|epoch| epoch.bytes()).sum();
         for epoch in &epochs {

@@ -1,5 +1,6 @@
 //! What of an epoch is committed, given up, still needed: a few numbers in two slots, so that one is always whole.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -10,14 +11,69 @@ use xxhash_rust::xxh3::xxh3_64;
 const SLOT: usize = 40;
 
 /// The numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Numbers {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Numbers {
     /// Batches up to here are committed.
-    pub(super) acked: u64,
+    pub acked: u64,
     /// Samples up to here were given up, where they were not committed before.
-    pub(super) gapped: u64,
+    pub gapped: u64,
     /// The newest committed snapshot; 0: none.
-    pub(super) snapshot: u64,
+    pub snapshot: u64,
+}
+
+/// What is sent of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Content {
+    /// It was committed: side-band without counts. Only a pipeline that lost what it had asks for it.
+    Freed,
+    /// Everything there is of it.
+    Whole,
+    /// Its samples, without the side-band that is unreadable.
+    SamplesOnly,
+    /// Side-band and counts; its samples were given up for want of room.
+    GivenUp,
+    /// Side-band and counts; its samples are unreadable.
+    Damaged,
+    /// Nothing of it is readable, the counts neither.
+    Nothing,
+}
+
+impl Numbers {
+    /// Batches up to `through` are committed, of which `snapshots` are some. False: that was known.
+    pub fn ack(&mut self, through: u64, snapshots: &BTreeSet<u64>) -> bool {
+        if through <= self.acked {
+            return false;
+        }
+        self.acked = through;
+        if let Some(&snapshot) = snapshots.range(..=through).next_back() {
+            self.snapshot = snapshot;
+        }
+        true
+    }
+
+    /// Samples up to `last` are to be given up. True: this must be written down before they go.
+    pub fn give_up(&mut self, last: u64) -> bool {
+        let promises = last > self.acked;
+        if promises {
+            self.gapped = last;
+        }
+        promises
+    }
+
+    /// What is sent of batch `number`, of which the part without samples is readable or not (`Some`: whether it says that
+    /// there are samples), and the samples are or not.
+    pub fn content(&self, number: u64, side: Option<bool>, samples: bool) -> Content {
+        if number <= self.acked {
+            return Content::Freed;
+        }
+        match (side, samples) {
+            (Some(false), _) | (Some(true), true) => Content::Whole,
+            (Some(true), false) if number <= self.gapped => Content::GivenUp,
+            (Some(true), false) => Content::Damaged,
+            (None, true) => Content::SamplesOnly,
+            (None, false) => Content::Nothing,
+        }
+    }
 }
 
 /// The file. Losing it costs only repetition: the pipeline tells what it has.

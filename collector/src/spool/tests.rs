@@ -110,6 +110,24 @@ fn an_ack_frees_samples_and_keeps_side_band_until_a_newer_snapshot() {
 }
 
 #[test]
+fn a_snapshot_written_again_after_a_full_disk_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let epoch = filled(folder.path(), 3);
+    let snapshot = batch(4, 5, true);
+    // Its samples did not fit at first.
+    for _ in 0..2 {
+        epoch.append(&snapshot).unwrap();
+    }
+    epoch.append(&batch(5, 5, false)).unwrap();
+    epoch.ack(4).unwrap();
+    drop(epoch);
+    let epoch = reopened(folder.path());
+    assert_eq!((epoch.snapshot(), epoch.next()), (4, 6));
+    assert_eq!(epoch.side_band(4).unwrap().side_band, section(1, 100));
+    assert_eq!(epoch.read(5).unwrap(), batch(5, 5, false));
+}
+
+#[test]
 fn above_the_bound_the_oldest_samples_become_gaps_with_their_counts() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path(), 16_000).unwrap();
@@ -138,7 +156,7 @@ fn above_the_bound_the_oldest_samples_become_gaps_with_their_counts() {
     );
     drop((spool, epoch));
     let spool = Spool::open(folder.path(), 16_000).unwrap();
-    let again = spool.earlier()[0].read(1).unwrap();
+    let again = spool.epochs()[0].read(1).unwrap();
     assert_eq!(reason(&again), Some("spool_full"), "known after a restart");
 }
 
@@ -174,11 +192,11 @@ fn earlier_runs_are_found_and_retired() {
         (spool.last_seen(&[2; 16]), spool.last_seen(&[3; 16])),
         (Some(99), None)
     );
-    let earlier = spool.earlier();
+    let earlier = spool.epochs();
     assert_eq!((earlier.len(), earlier[0].origin()), (1, origin(7)));
     earlier[0].ack(1).unwrap();
     spool.retire(&earlier[0]).unwrap();
-    assert!(spool.earlier().is_empty() && spool.bytes() == 0);
+    assert!(spool.epochs().is_empty() && spool.bytes() == 0);
 }
 
 /// Sum of what the batches from 1 to `through` say of samples: there, in gaps, or nothing readable.

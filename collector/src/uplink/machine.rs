@@ -81,7 +81,7 @@ pub enum ProtocolError {
 }
 
 /// State of one stream, from `hello` to its end. A new stream starts a new one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Uplink {
     welcomed: bool,
     snapshot: u64,

@@ -12,6 +12,7 @@ mod error;
 mod history;
 mod job;
 mod names;
+mod order;
 mod parcels;
 mod registry;
 mod shelf;
@@ -22,6 +23,7 @@ mod wanted;
 
 pub use config::Config;
 pub use error::ServeError;
+pub use order::{Order, Place, Tell};
 
 use memwide_proto::{limits, v1};
 use memwide_service::run::{Spawner, Tasks};

@@ -3,6 +3,7 @@
 mod symbols;
 
 use super::job::{self, Outcome, Work};
+use super::order::{Order, Place, Tell};
 use super::parcels::Parcels;
 use super::registry::Seat;
 use super::upstream::{OpenError, Upstream};
@@ -126,8 +127,7 @@ impl Stream {
             host: hello.hostname,
             sent: Sent::default(),
             parcels: Parcels::default(),
-            expect: None,
-            resuming: false,
+            order: Order::default(),
             queue: VecDeque::new(),
             queued_bytes: 0,
             waiting: None,
@@ -204,10 +204,7 @@ struct Served {
     look: Interval,
     /// There may be better tables than those in use.
     outdated: bool,
-    /// Next batch to decode; `None` before `welcome`.
-    expect: Option<u64>,
-    /// The collector was told to go back: batches that were under way are passed over.
-    resuming: bool,
+    order: Order,
     queue: VecDeque<Arc<v1::Batch>>,
     queued_bytes: u64,
     waiting: Option<Waiting>,
@@ -263,11 +260,14 @@ impl Served {
         }
     }
 
-    /// The aggregator wants this batch next.
+    /// The aggregator wants this batch next: the collector hears it.
     async fn start_from(&mut self, next: u64) -> Result<(), End> {
         self.sent.clear();
-        let message = match self.expect {
-            None => ToCollector::Welcome(v1::Welcome {
+        self.queue.clear();
+        self.queued_bytes = 0;
+        self.waiting = None;
+        let message = match self.order.start_from(next) {
+            Tell::Welcome => ToCollector::Welcome(v1::Welcome {
                 next,
                 side_band_through: self.session().side_band_through(),
                 credit: Some(v1::Credit {
@@ -275,21 +275,9 @@ impl Served {
                 }),
                 configure: None,
             }),
-            Some(_) => return self.rewind(next).await,
+            Tell::Resume => ToCollector::Resume(v1::Resume { from: next }),
         };
-        self.expect = Some(next);
         self.answer(message).await
-    }
-
-    async fn rewind(&mut self, next: u64) -> Result<(), End> {
-        self.sent.clear();
-        self.queue.clear();
-        self.queued_bytes = 0;
-        self.waiting = None;
-        self.expect = Some(next);
-        self.resuming = true;
-        self.answer(ToCollector::Resume(v1::Resume { from: next }))
-            .await
     }
 
     async fn answer(&self, message: ToCollector) -> Result<(), End> {
@@ -358,7 +346,7 @@ impl Served {
                 let through = committed.through;
                 self.answer(ToCollector::Ack(v1::Ack { through })).await?;
             }
-            FromAggregator::Resume(resume) => self.rewind(resume.from.max(1)).await?,
+            FromAggregator::Resume(resume) => self.start_from(resume.from.max(1)).await?,
             FromAggregator::Refuse(refuse) => return Err(End::Refuse(refuse)),
             FromAggregator::Opened(_) => {}
         }
@@ -390,20 +378,11 @@ impl Served {
     }
 
     async fn take_batch(&mut self, batch: v1::Batch) -> Result<(), End> {
-        let waiting = self.queue.len() as u64;
-        let due = self.expect.unwrap_or(1).saturating_add(waiting);
-        if batch.number < due {
-            return Ok(()); // decoded before
+        match self.order.arrived(batch.number, self.queue.len() as u64) {
+            Place::Due => {}
+            Place::PassOver => return Ok(()),
+            Place::Resume(from) => return self.start_from(from).await,
         }
-        if batch.number > due {
-            // Under way when the collector was told to go back; once told is enough.
-            return if self.resuming {
-                Ok(())
-            } else {
-                self.rewind(self.expect.unwrap_or(1)).await
-            };
-        }
-        self.resuming = false;
         self.queued_bytes += batch.encoded_len() as u64;
         self.queue.push_back(Arc::new(batch));
         Ok(())
@@ -465,7 +444,7 @@ impl Served {
         };
         self.queue.pop_front();
         self.queued_bytes = self.queued_bytes.saturating_sub(batch.encoded_len() as u64);
-        self.expect = Some(batch.number.saturating_add(1));
+        self.order.decoded(batch.number);
         Ok(upstream.send(*block).await)
     }
 
