@@ -9,7 +9,7 @@ mod split;
 mod vdso;
 
 pub use places::Places;
-pub(crate) use refusals::{DAMAGED, OTHER_DEBUG};
+pub(crate) use refusals::{DAMAGED, OTHER_DEBUG, remedy_of};
 pub use refusals::{Refusal, Refusals};
 
 use crate::identity::{Identity, Kind};

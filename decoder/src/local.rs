@@ -20,6 +20,7 @@
 mod chains;
 mod frames;
 mod members;
+mod missing;
 mod request;
 mod sample;
 mod shared;
@@ -37,7 +38,6 @@ pub use wanted::Wanted;
 
 use crate::classified::{Derived, Deriver};
 use crate::context::Mode;
-use crate::edge::{DAMAGED, OTHER_DEBUG, Refusal, Refusals};
 use crate::group::GroupReads;
 use crate::machine::{Machine, Place};
 use crate::memory::EventFacts;
@@ -51,6 +51,7 @@ use memwide_objects::DebugInfo;
 use memwide_perf_abi::file::{EventTable, Features};
 use memwide_perf_abi::{RawRecord, Record, SampleView, kind, sample as field};
 use source::{Chain, SourceLines};
+use std::collections::BTreeSet;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use unwind::Unwinding;
@@ -106,6 +107,8 @@ struct SampleDecoder<S> {
     lines: SourceLines,
     tables: SharedTables,
     members: Members,
+    /// Things whose code was met and that have no names.
+    nameless: BTreeSet<ObjectIx>,
     wanted: Wanted,
 }
 
@@ -140,6 +143,7 @@ impl<S: ObjectSource> LocalSession<S> {
                 lines: SourceLines::default(),
                 tables: SharedTables::default(),
                 members: Members::default(),
+                nameless: BTreeSet::new(),
                 wanted: Wanted::ALL,
             },
             events,
@@ -240,53 +244,6 @@ impl<S: ObjectSource> LocalSession<S> {
             ..
         } = &mut self.decoder;
         lines.info(machine, source, object)
-    }
-
-    /// The mapped things whose lines were wanted and are not to be had, each with the reason, in order of their names.
-    pub fn without_lines(&self) -> Vec<(&str, &str)> {
-        let objects = self.decoder.machine.objects();
-        let refusals = self.decoder.lines.refusals();
-        let mut named: Vec<_> = refusals
-            .filter_map(|(mapping, why)| {
-                let mut all = objects.iter();
-                let (_, object) = all.find(|(_, object)| object.mapping == mapping)?;
-                Some((object.dso(), why))
-            })
-            .collect();
-        named.sort_unstable();
-        named
-    }
-
-    /// Files with symbols or debug information that were there and were refused, in whole or in part, each with reason and
-    /// remedy; and how many more there are.
-    pub fn refusals(&self) -> (Vec<Refusal>, u64) {
-        let SampleDecoder {
-            machine,
-            lines,
-            source,
-            ..
-        } = &self.decoder;
-        let noted = source.refusals();
-        let mut all = noted.map_or(Vec::new(), |noted| noted.kept().to_vec());
-        let mut more = noted.map_or(0, Refusals::more);
-        for (mapping, info, damage) in lines.read() {
-            let object = machine.objects().iter().find(|(_, o)| o.mapping == mapping);
-            let dso = object.map_or("[unknown]", |(_, object)| object.dso());
-            let refusal = |why: &str, remedy| Refusal {
-                file: dso.into(),
-                why: why.into(),
-                remedy,
-            };
-            all.extend(damage.map(|why| refusal(why, DAMAGED)));
-            let (split, others) = info.split_refusals();
-            all.extend(
-                split
-                    .iter()
-                    .map(|why| refusal(&format!("split file {why}"), OTHER_DEBUG)),
-            );
-            more += others as u64;
-        }
-        (all, more)
     }
 
     /// What the weight of a sampled load measures on the recorded machine.
@@ -419,9 +376,20 @@ impl<S: ObjectSource> SampleDecoder<S> {
 
     fn code(&mut self, mode: Mode, pid: u32, ip: u64) -> Place {
         let place = self.machine.code(mode, pid, ip, self.sequence);
-        match place.object {
-            Some(object) if self.load(object) => self.machine.code(mode, pid, ip, self.sequence),
-            _ => place,
+        let Some(object) = place.object else {
+            return place;
+        };
+        let is_new = self.load(object);
+        if matches!(
+            self.machine.objects().state(object),
+            TableState::Unavailable(_)
+        ) {
+            self.nameless.insert(object);
+        }
+        if is_new {
+            self.machine.code(mode, pid, ip, self.sequence)
+        } else {
+            place
         }
     }
 

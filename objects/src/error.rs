@@ -80,6 +80,10 @@ pub enum JitError {
         size: u32,
     },
 
+    /// It ends within a record.
+    #[error("a jitdump that ends within a record")]
+    Cut,
+
     /// Code longer than its record.
     #[error("a function of {size} bytes in a jitdump, longer than its record")]
     CodeSize {

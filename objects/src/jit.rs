@@ -102,15 +102,13 @@ impl JitSymbols {
         let mut dump = Dump::open(file)?;
         while let Some(load) = dump.next()? {
             let read = load.name_len.min(self.limits.name_len as u64 + 1);
-            let Some(name) = dump.read(read)? else {
-                break;
-            };
+            let name = dump.read(read)?;
             let end = name.iter().position(|byte| *byte == 0);
             let name = name.get(..end.unwrap_or(name.len())).unwrap_or_default();
-            let room = self.add(load.address, load.size, &String::from_utf8_lossy(name));
-            if !room || !skip(dump.file, load.name_len - read + load.size)? {
+            if !self.add(load.address, load.size, &String::from_utf8_lossy(name)) {
                 break;
             }
+            skip(dump.file, load.name_len - read + load.size)?;
         }
         Ok(())
     }
@@ -134,27 +132,32 @@ pub fn jitdump_code(
 ) -> Result<Option<JitCode>, JitError> {
     let mut dump = Dump::open(file)?;
     let mut found = None;
+    match last_code(&mut dump, start, most, &mut found) {
+        // What stands before the cut is whole.
+        Ok(()) | Err(JitError::Cut) => Ok(found),
+        Err(error) => Err(error),
+    }
+}
+
+fn last_code<R: Read>(
+    dump: &mut Dump<'_, R>,
+    start: u64,
+    most: usize,
+    found: &mut Option<JitCode>,
+) -> Result<(), JitError> {
     while let Some(load) = dump.next()? {
         if load.address != start {
-            if !skip(dump.file, load.name_len + load.size)? {
-                break;
-            }
+            skip(dump.file, load.name_len + load.size)?;
             continue;
         }
         let read = load.size.min(most as u64);
-        if !skip(dump.file, load.name_len)? {
-            break;
-        }
-        let Some(bytes) = dump.read(read)? else {
-            break;
-        };
+        skip(dump.file, load.name_len)?;
+        let bytes = dump.read(read)?;
         let machine = dump.machine;
-        found = Some(JitCode { bytes, machine });
-        if !skip(dump.file, load.size - read)? {
-            break;
-        }
+        *found = Some(JitCode { bytes, machine });
+        skip(dump.file, load.size - read)?;
     }
-    Ok(found)
+    Ok(())
 }
 
 /// A jitdump, read from its start.
@@ -176,7 +179,7 @@ struct Load {
 impl<'f, R: Read> Dump<'f, R> {
     fn open(file: &'f mut R) -> Result<Self, JitError> {
         let mut header = [0; HEADER];
-        if !fill(file, &mut header)? {
+        if fill(file, &mut header)? < HEADER {
             return Err(JitError::NotADump);
         }
         let order = Order::of(&header).ok_or(JitError::NotADump)?;
@@ -193,27 +196,30 @@ impl<'f, R: Read> Dump<'f, R> {
         })
     }
 
-    /// The next function; `None` at the end or where the file is cut.
+    /// The next function; `None` at the end.
     fn next(&mut self) -> Result<Option<Load>, JitError> {
         let mut head = [0; RECORD_HEAD];
-        while fill(self.file, &mut head)? {
+        loop {
+            match fill(self.file, &mut head)? {
+                0 => return Ok(None),
+                RECORD_HEAD => {}
+                _ => return Err(JitError::Cut),
+            }
             let (id, size) = (self.order.u32(&head, 0), self.order.u32(&head, 4));
             let Some(body) = u64::from(size).checked_sub(RECORD_HEAD as u64) else {
                 return Err(JitError::RecordSize { size });
             };
             match id {
-                CODE_LOAD => return self.load(body),
+                CODE_LOAD => return self.load(body).map(Some),
                 CODE_CLOSE => return Ok(None),
                 // Debug and unwinding information; moved code, which no known writer has.
-                _ if !skip(self.file, body)? => return Ok(None),
-                _ => {}
+                _ => skip(self.file, body)?,
             }
         }
-        Ok(None)
     }
 
     /// Process, thread, address twice, size, number; name and code follow.
-    fn load(&mut self, body: u64) -> Result<Option<Load>, JitError> {
+    fn load(&mut self, body: u64) -> Result<Load, JitError> {
         const FIXED: usize = 40;
         let mut fixed = [0; FIXED];
         let Some(rest) = body.checked_sub(FIXED as u64) else {
@@ -221,23 +227,26 @@ impl<'f, R: Read> Dump<'f, R> {
                 size: u32::try_from(body).unwrap_or(u32::MAX),
             });
         };
-        if !fill(self.file, &mut fixed)? {
-            return Ok(None);
+        if fill(self.file, &mut fixed)? < FIXED {
+            return Err(JitError::Cut);
         }
         let (address, size) = (self.order.u64(&fixed, 16), self.order.u64(&fixed, 24));
         let name_len = rest.checked_sub(size).ok_or(JitError::CodeSize { size })?;
-        Ok(Some(Load {
+        Ok(Load {
             address,
             size,
             name_len,
-        }))
+        })
     }
 
-    /// So many bytes; `None` if the file is cut before.
-    fn read(&mut self, len: u64) -> Result<Option<Vec<u8>>, JitError> {
+    /// So many bytes.
+    fn read(&mut self, len: u64) -> Result<Vec<u8>, JitError> {
         let mut bytes = Vec::new();
-        let got = self.file.by_ref().take(len).read_to_end(&mut bytes);
-        Ok((got? as u64 == len).then_some(bytes))
+        let got = self.file.by_ref().take(len).read_to_end(&mut bytes)?;
+        if (got as u64) < len {
+            return Err(JitError::Cut);
+        }
+        Ok(bytes)
     }
 }
 
@@ -277,18 +286,26 @@ impl From<std::io::Error> for JitError {
     }
 }
 
-/// False if the file ends before.
-fn fill(file: &mut impl Read, bytes: &mut [u8]) -> Result<bool, JitError> {
-    match file.read_exact(bytes) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error.into()),
+/// Bytes read: fewer than asked for only where the file ends.
+fn fill(file: &mut impl Read, bytes: &mut [u8]) -> Result<usize, JitError> {
+    let mut have = 0;
+    while let Some(rest) = bytes.get_mut(have..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(got) => have += got,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(have)
 }
 
-fn skip(file: &mut impl Read, bytes: u64) -> Result<bool, JitError> {
-    let passed = std::io::copy(&mut file.by_ref().take(bytes), &mut std::io::sink());
-    Ok(passed? == bytes)
+fn skip(file: &mut impl Read, bytes: u64) -> Result<(), JitError> {
+    let passed = std::io::copy(&mut file.by_ref().take(bytes), &mut std::io::sink())?;
+    if passed < bytes {
+        return Err(JitError::Cut);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -391,10 +408,21 @@ mod tests {
     #[test]
     fn a_jitdump_is_read_up_to_its_cut() {
         let whole = dump();
-        for cut in 0..whole.len() {
+        let second = RECORD_HEAD + 33;
+        let third = second + load(0, "one", &[0; 64]).len();
+        let ends = [0, second, third].map(|at| HEADER + at);
+        for cut in HEADER..whole.len() {
             let (read, found) = read(&whole[..cut]);
-            assert_eq!(read.is_ok(), cut >= HEADER, "cut at {cut}");
+            let expected = if ends.contains(&cut) {
+                Ok(())
+            } else {
+                Err(JitError::Cut)
+            };
+            assert_eq!(read, expected, "cut at {cut}");
             assert!(found <= 2);
+        }
+        for cut in 0..HEADER {
+            assert_eq!(read(&whole[..cut]).0, Err(JitError::NotADump));
         }
         assert_eq!(read(&whole).1, 2);
     }

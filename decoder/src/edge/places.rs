@@ -6,7 +6,8 @@ use super::{Kind, has_build_id, hex, read, split_hex};
 use crate::identity::Identity;
 use memwide_objects::{DebugError, DebugLink, DebugSections, ObjectId, crc32};
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -56,13 +57,15 @@ impl Places {
     ) -> Result<PathBuf, String> {
         let is_known = identity.kind == Kind::BuildId;
         let mut others = Vec::new();
+        let mut unusable = None;
         for path in self.candidates(identity) {
-            if !is_regular(&path) {
+            if let Err(why) = usable(&path) {
+                unusable = Some(why); // of the last: where it was mapped from
                 continue;
             }
             if !is_known && self.is_newer(&path) {
                 return Err(format!(
-                    "{} was changed after the recording, and no build id tells whether it is the same; --symfs / takes it",
+                    "{} was changed after the recording, and no build id tells whether it is the same",
                     identity.path
                 ));
             }
@@ -71,10 +74,9 @@ impl Places {
             }
             others.push(path);
         }
-        let why = if others.is_empty() {
-            format!("cannot read {}", identity.path)
-        } else {
-            format!("the file {} has another build id now", identity.path)
+        let why = match unusable {
+            Some(why) if others.is_empty() => format!("cannot read {}: {why}", identity.path),
+            _ => format!("the file {} has another build id now", identity.path),
         };
         if !is_known {
             return Err(why);
@@ -242,8 +244,25 @@ fn plain_name(name: &str) -> Option<&str> {
 }
 
 pub(super) fn is_regular(path: &Path) -> bool {
-    // Devices and pipes could block for ever.
-    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= super::FILE_MAX)
+    usable(path).is_ok()
+}
+
+/// Why a path is no file that could be read. Devices and pipes could block for ever.
+pub(super) fn usable(path: &Path) -> Result<(), String> {
+    let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => "it is not here".to_owned(),
+        ErrorKind::PermissionDenied => "its folder may not be read".to_owned(),
+        _ => error.to_string(),
+    })?;
+    let kind = meta.file_type();
+    let what = match () {
+        () if kind.is_dir() => "a directory is there now",
+        () if kind.is_fifo() => "a pipe is there now",
+        () if !kind.is_file() => "what is there now is no file",
+        () if meta.len() > super::FILE_MAX => "it is larger than any file read for its symbols",
+        () => return Ok(()),
+    };
+    Err(what.to_owned())
 }
 
 /// The checksum of a whole file.

@@ -1,5 +1,6 @@
 //! Files with symbols that are there and are not believed, or not understood: whoever misses names must hear why.
 
+use crate::symbols::What;
 use std::fmt;
 
 /// Most refusals kept; the others are counted.
@@ -37,6 +38,26 @@ pub(crate) const OTHER_DEBUG: &str = "install the debug information of the same 
 pub(super) const MAP: &str = "its lines are `START SIZE name`, numbers in hexadecimal";
 /// Against a damaged dump of generated code.
 pub(super) const DUMP: &str = "what comes before is used; let the program end before it is read";
+/// What helps where a program or its names are not here.
+pub(crate) const NOT_HERE: &str = OTHER_BUILD;
+/// Against a file that is not known to be the recorded one.
+const CHANGED: &str = "--symfs / takes it nevertheless; record programs with build ids to be sure";
+/// Where nobody wrote names of generated code.
+const GENERATED: &str = "let its runtime write them (node --perf-basic-prof; java with perf-map-agent; dotnet PerfMapEnabled=1)";
+/// Against the vdso of elsewhere.
+const VDSO: &str = "look at the recording on the machine that recorded it";
+
+/// What helps where a mapped thing has no names for this reason.
+pub(crate) fn remedy_of(what: What, why: &str) -> &'static str {
+    match what {
+        What::Vdso => VDSO,
+        What::Jit => GENERATED,
+        _ if why.contains("changed after the recording") => CHANGED,
+        _ if why.contains("may not be read") => UNREADABLE,
+        _ => NOT_HERE,
+    }
+}
+
 /// Against servers that do not answer.
 pub(super) const SERVER: &str = "name another server, or none: --debuginfod ''";
 

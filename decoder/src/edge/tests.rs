@@ -46,7 +46,7 @@ fn paths_lie_below_symfs() {
     assert!(source.load(&request(&identity, What::File)).is_ok());
     let missing = Identity::new(Kind::Path, &[], "/bin/other");
     let refused = source.load(&request(&missing, What::File)).unwrap_err();
-    assert_eq!(refused, "cannot read /bin/other");
+    assert_eq!(refused, "cannot read /bin/other: it is not here");
 }
 
 #[test]

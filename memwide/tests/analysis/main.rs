@@ -13,5 +13,6 @@ mod diff;
 mod inlined;
 mod live;
 mod members;
+mod missing;
 mod program;
 mod run;

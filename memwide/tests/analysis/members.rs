@@ -6,9 +6,11 @@ use memwide_model::DataSrc;
 use memwide_tests::Running;
 use memwide_tests::programs::{Builder, Program};
 use serde_json::Value;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 const SOURCE: &str = "
 struct counters { long hits; long misses; };
@@ -134,7 +136,11 @@ fn a_damaged_program_is_named_beside_every_answer() {
     let accesses = accesses(&program);
     let bytes = std::fs::read(&program.path).unwrap();
     std::fs::write(&program.path, &bytes[..bytes.len() / 2]).unwrap();
-    write(&file, &program, &accesses); // a file changed later would not be believed
+    // A file changed later would not be believed, and clocks of file systems tick coarsely.
+    let earlier = SystemTime::now() - Duration::from_secs(60);
+    let changed = File::options().write(true).open(&program.path);
+    changed.unwrap().set_modified(earlier).unwrap();
+    write(&file, &program, &accesses);
     for command in ["report", "script", "c2c", "annotate"] {
         let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
             .args([command, "-i"])
