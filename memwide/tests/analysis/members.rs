@@ -137,7 +137,7 @@ fn a_damaged_program_is_named_beside_every_answer() {
     let bytes = std::fs::read(&program.path).unwrap();
     std::fs::write(&program.path, &bytes[..bytes.len() / 2]).unwrap();
     // A file changed later would not be believed, and clocks of file systems tick coarsely.
-    let earlier = SystemTime::now() - Duration::from_secs(60);
+    let earlier = SystemTime::now() - Duration::from_mins(1);
     let changed = File::options().write(true).open(&program.path);
     changed.unwrap().set_modified(earlier).unwrap();
     write(&file, &program, &accesses);

@@ -68,7 +68,7 @@ fn why_a_program_has_no_names_is_said_once_with_a_remedy() {
     };
     write(&file, &program, &[made]);
     let kept = std::fs::read(&program.path).unwrap();
-    let hour = Duration::from_secs(3600);
+    let hour = Duration::from_hours(1);
     std::fs::File::options()
         .write(true)
         .open(&program.path)
