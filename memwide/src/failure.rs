@@ -1,5 +1,6 @@
 //! How a command ends when it does not end well.
 
+use memwide_collector::RecordError;
 use memwide_service::exit;
 use memwide_service::telemetry::Chain;
 use std::process::ExitCode;
@@ -17,6 +18,14 @@ impl Failure {
         Self {
             code: exit::USAGE,
             error: error.into(),
+        }
+    }
+
+    /// Events cannot be recorded or counted: a name that nobody has is wrong usage.
+    pub(crate) fn of_events(error: RecordError) -> Self {
+        match error {
+            RecordError::UnknownEvent { .. } => Self::usage(error),
+            error => error.into(),
         }
     }
 

@@ -486,8 +486,8 @@ fn what_cannot_be_recorded_is_said_with_the_remedy_and_leaves_nothing() {
     refused(
         at,
         &["-o", "x", "-e", "nonsense", "--", "true"],
-        1,
-        &["cannot record nonsense", "memwide doctor"],
+        64,
+        &["no event is called nonsense", "memwide doctor"],
     );
     refused(
         at,

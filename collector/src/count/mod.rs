@@ -39,6 +39,8 @@ pub struct CounterInfo {
     pub tier: Tier,
     /// It counts nanoseconds.
     pub is_time: bool,
+    /// Number of its group, from 1: events of a group are counted at the same time, or not at all.
+    pub group: Option<u32>,
     /// Why it is not counted, and what to do.
     pub absent: Option<CounterAbsent>,
 }
@@ -80,9 +82,32 @@ impl Counters {
         raise_file_limit();
         let places = places(options, machine)?;
         let names: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
-        let open = |name: &&str| OpenCounter::open(name, options.target, &places, machine);
+        let mut counters: Vec<OpenCounter> = Vec::new();
+        let mut groups = 0;
+        for name in names {
+            let members = names::members(name);
+            let is_group = name.starts_with('{');
+            groups += u32::from(is_group);
+            let first = counters.len();
+            if let Some(wrong) = members.iter().find_map(|name| unknown(name, machine)) {
+                return Err(wrong);
+            }
+            if is_group && members.is_empty() {
+                return Err(RecordError::UnknownEvent {
+                    name: name.to_owned(),
+                    remedy: "name the events of the group: {a,b}".to_owned(),
+                });
+            }
+            for name in members {
+                let leader = counters.get(first..).unwrap_or_default();
+                let leader = leader.iter().find(|counter| counter.is_open());
+                let mut open = OpenCounter::open(&name, options.target, &places, leader, machine);
+                open.info.group = is_group.then_some(groups);
+                counters.push(open);
+            }
+        }
         Ok(Self {
-            counters: names.iter().map(open).collect(),
+            counters,
             starts_at_exec: matches!(options.target, RecordTarget::Exec(_)),
         })
     }
@@ -109,6 +134,15 @@ impl Counters {
     pub fn read(&self) -> Vec<Option<CounterReading>> {
         self.counters.iter().map(OpenCounter::read).collect()
     }
+}
+
+/// Nobody has an event of this name: it is misspelt.
+fn unknown(name: &str, machine: &Machine) -> Option<RecordError> {
+    let absent = names::find(name, machine).err()?;
+    absent.is_unknown.then(|| RecordError::UnknownEvent {
+        name: name.to_owned(),
+        remedy: absent.remedy,
+    })
 }
 
 /// A process is counted wherever it runs, its threads apart; a machine CPU by CPU.
@@ -186,18 +220,20 @@ fn no_pmu(machine: &Machine) -> (String, &'static str) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_not_there_is_named_and_the_rest_counts() {
-        let options = CountOptions {
-            events: vec!["page-faults,nonsense".to_owned(), "task-clock".to_owned()],
+    fn options(events: &str) -> CountOptions {
+        CountOptions {
+            events: vec![events.to_owned(), "task-clock".to_owned()],
             target: RecordTarget::Process(std::process::id()),
             cpus: Vec::new(),
-        };
-        let counters = Counters::open(&options).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_and_the_rest_counts() {
+        let counters = Counters::open(&options("page-faults,no_such_pmu/event=1/")).unwrap();
         let infos: Vec<&CounterInfo> = counters.infos().collect();
-        assert_eq!(infos[1].name, "nonsense");
-        let absent = infos[1].absent.as_ref().unwrap();
-        assert!(absent.reason.contains("no event has this name"));
+        assert_eq!(infos[1].name, "no_such_pmu/event=1/");
+        assert!(!infos[1].absent.as_ref().unwrap().reason.is_empty());
         if let Some(absent) = &infos[0].absent {
             eprintln!("skipped: no software events here ({})", absent.reason);
             return;
@@ -212,6 +248,41 @@ mod tests {
         assert!(faults >= 32, "{faults} faults of {} bytes", pages.len());
         assert!(infos[2].is_time && after[2].unwrap().value > 0);
         assert_eq!(after[1], None);
+    }
+
+    #[test]
+    fn events_of_a_group_are_counted_at_the_same_time() {
+        let counters = Counters::open(&options("{page-faults,minor-faults,cpu-clock}")).unwrap();
+        let infos: Vec<&CounterInfo> = counters.infos().collect();
+        let groups: Vec<_> = infos.iter().map(|info| info.group).collect();
+        assert_eq!(groups, [Some(1), Some(1), Some(1), None]);
+        if let Some(absent) = &infos[0].absent {
+            eprintln!("skipped: no software events here ({})", absent.reason);
+            return;
+        }
+        counters.start().unwrap();
+        let pages = vec![1_u8; 64 * Machine::page_size()];
+        counters.stop().unwrap();
+        let read: Vec<CounterReading> = counters.read().into_iter().flatten().collect();
+        assert_eq!(read.len(), 4, "{infos:?}");
+        assert!(read[0].value >= 32, "{} bytes", pages.len());
+        assert!(
+            read[0].value >= read[1].value && read[1].value > 0,
+            "{read:?}"
+        );
+        assert_eq!(read[0].enabled_ns, read[1].enabled_ns, "{read:?}");
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_refused_with_those_like_it() {
+        let wrong = Counters::open(&options("page-faults,page-fautls")).unwrap_err();
+        let said = wrong.to_string();
+        assert!(
+            said.contains("page-fautls") && said.contains("`page-faults`"),
+            "{said}"
+        );
+        let wrong = Counters::open(&options("{page-faults,nonsense}")).unwrap_err();
+        assert!(wrong.to_string().contains("nonsense"), "{wrong}");
     }
 
     #[test]

@@ -14,24 +14,45 @@ pub(super) struct Named {
     pub(super) tier: Tier,
 }
 
-/// The names of a list: commas between slashes belong to a name.
+/// The names of a list: commas between slashes belong to a name, those between braces to a group.
 pub(crate) fn split(list: &str) -> Vec<&str> {
-    let mut slashes = 0;
+    let (mut slashes, mut braces) = (0, 0_i32);
     let parts = list.split(|letter| {
         slashes += usize::from(letter == '/');
+        braces += i32::from(letter == '{') - i32::from(letter == '}');
         // A breakpoint has one slash only.
-        letter == ',' && (slashes % 2 == 0 || list.starts_with("mem:"))
+        let is_between = slashes % 2 == 0 || list.starts_with("mem:");
+        letter == ',' && is_between && braces <= 0
     });
     parts.filter(|name| !name.is_empty()).collect()
 }
 
+/// What is counted together: `{a,b}:u` are two names, any other is one. Modifiers behind the braces are those of each; what
+/// perf says there of sampling (`S`) or of groups that do not fit (`W`) means nothing here.
+pub(super) fn members(name: &str) -> Vec<String> {
+    let group = name
+        .strip_prefix('{')
+        .and_then(|rest| rest.rsplit_once('}'));
+    let Some((inner, modifiers)) = group else {
+        return vec![name.to_owned()];
+    };
+    let modifiers = modifiers.strip_prefix(':').unwrap_or(modifiers);
+    let modifiers: String = modifiers
+        .chars()
+        .filter(|one| !"SWD".contains(*one))
+        .collect();
+    let each = split(inner).into_iter();
+    each.map(|name| match (modifiers.as_str(), name.contains('/')) {
+        ("", _) => name.to_owned(),
+        (modifiers, true) => format!("{name}{modifiers}"),
+        (modifiers, false) if name.contains(':') => format!("{name}{modifiers}"),
+        (modifiers, false) => format!("{name}:{modifiers}"),
+    })
+    .collect()
+}
+
 /// Finds the event on this machine.
 pub(super) fn find(name: &str, machine: &Machine) -> Result<Named, Absent> {
-    if name.contains(['{', '}']) {
-        let remedy = "name the events without braces; multiplexing is shown beside each";
-        let reason = "groups of events are not counted as groups";
-        return Err(Absent::new(Tier::Event, reason, remedy));
-    }
     let mut spec = resolve(&EventConfig::named(name), 0, machine)?;
     // Events of a PMU may have modifiers behind their second slash.
     if let Some((_, modifiers)) = name.rsplit_once('/')
@@ -89,7 +110,8 @@ mod tests {
 
     #[test]
     fn lists_are_split_at_commas_between_names() {
-        let rows: [(&str, &[&str]); 4] = [
+        let rows: [(&str, &[&str]); 5] = [
+            ("a,{b,c}:u,d", &["a", "{b,c}:u", "d"]),
             ("a,b", &["a", "b"]),
             (
                 "cpu/mem-loads,ldlat=30/P,a",
@@ -100,6 +122,19 @@ mod tests {
         ];
         for (list, names) in rows {
             assert_eq!(split(list), names, "{list}");
+        }
+    }
+
+    #[test]
+    fn groups_have_members_with_the_modifiers_of_all() {
+        let rows: [(&str, &[&str]); 4] = [
+            ("faults", &["faults"]),
+            ("{a,b}", &["a", "b"]),
+            ("{a,cpu/x,y=1/,b:k}:uS", &["a:u", "cpu/x,y=1/u", "b:ku"]),
+            ("{}", &[]),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(members(name), expected, "{name}");
         }
     }
 }

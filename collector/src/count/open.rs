@@ -17,30 +17,34 @@ use crate::sys::{Descriptor, Place};
 pub(super) struct OpenCounter {
     pub(super) info: CounterInfo,
     descriptors: Vec<Descriptor>,
+    /// Of each descriptor its place.
+    at: Vec<Place>,
 }
 
 impl OpenCounter {
-    /// Opens it wherever it is there; why not stands in the info.
+    /// Opens it wherever it is there, in the group of `leader` if there is one; why not stands in the info.
     pub(super) fn open(
         name: &str,
         target: RecordTarget,
         places: &[Place],
+        leader: Option<&Self>,
         machine: &Machine,
     ) -> Self {
         let mut info = CounterInfo {
             name: name.to_owned(),
             tier: Tier::Software,
             is_time: false,
+            group: None,
             absent: None,
         };
-        let mut descriptors = Vec::new();
+        let (mut descriptors, mut at) = (Vec::new(), Vec::new());
         match names::find(name, machine) {
             Ok(found) => {
                 info.tier = found.tier;
                 info.is_time = found.attr.is_clock();
-                match open_all(&found, target, places) {
+                match open_all(&found, target, places, leader) {
                     Ok((opened, user_only)) => {
-                        descriptors = opened;
+                        (descriptors, at) = opened.into_iter().unzip();
                         if user_only {
                             info.name.push_str(":u");
                         }
@@ -55,7 +59,21 @@ impl OpenCounter {
                 info.absent = Some(absent.into());
             }
         }
-        Self { info, descriptors }
+        Self {
+            info,
+            descriptors,
+            at,
+        }
+    }
+
+    /// Whether it is counted somewhere.
+    pub(super) fn is_open(&self) -> bool {
+        !self.descriptors.is_empty()
+    }
+
+    fn on(&self, place: Place) -> Option<&Descriptor> {
+        let at = self.at.iter().position(|known| *known == place)?;
+        self.descriptors.get(at)
     }
 
     pub(super) fn start(&self) -> io::Result<()> {
@@ -94,16 +112,20 @@ fn open_all(
     found: &Named,
     target: RecordTarget,
     places: &[Place],
-) -> io::Result<(Vec<Descriptor>, bool)> {
+    leader: Option<&OpenCounter>,
+) -> io::Result<(Opened, bool)> {
     let mut attr = counting(&found.attr);
+    // Members of a group start and stop with their leader.
+    let leads = leader.is_none();
     attr.flags = attr
         .flags
+        .with_disabled(leads)
         .with_inherit(target.pid().is_some())
-        .with_enable_on_exec(matches!(target, RecordTarget::Exec(_)));
-    match open_places(&attr, places) {
+        .with_enable_on_exec(leads && matches!(target, RecordTarget::Exec(_)));
+    match open_places(&attr, places, leader) {
         Err(error) if is_denied(&error) && !attr.flags.exclude_kernel() => {
             attr.flags = attr.flags.with_exclude_kernel(true).with_exclude_hv(true);
-            open_places(&attr, places)
+            open_places(&attr, places, leader)
                 .map(|all| (all, true))
                 .map_err(|_| error)
         }
@@ -111,11 +133,21 @@ fn open_all(
     }
 }
 
-fn open_places(attr: &Attr, places: &[Place]) -> io::Result<Vec<Descriptor>> {
+/// Descriptors and where they count.
+type Opened = Vec<(Descriptor, Place)>;
+
+fn open_places(attr: &Attr, places: &[Place], leader: Option<&OpenCounter>) -> io::Result<Opened> {
     let (mut all, mut why) = (Vec::new(), None);
     for place in places {
-        match Descriptor::open_at(attr, *place, None) {
-            Ok(opened) => all.push(opened),
+        let leads = match leader {
+            Some(leader) => match leader.on(*place) {
+                Some(leads) => Some(leads),
+                None => continue,
+            },
+            None => None,
+        };
+        match Descriptor::open_at(attr, *place, leads) {
+            Ok(opened) => all.push((opened, *place)),
             // A thread ended, a CPU went offline, or only other CPUs have the event.
             Err(error) if why.is_none() => why = Some(error),
             Err(_) => {}

@@ -19,6 +19,14 @@ pub enum RecordError {
         /// What to do; empty: nothing.
         remedy: String,
     },
+    /// No machine has an event of this name.
+    #[error("no event is called {name}{}", then(remedy))]
+    UnknownEvent {
+        /// As it was asked for.
+        name: String,
+        /// What may have been meant, and where to look.
+        remedy: String,
+    },
     /// The kernel does not let it be opened.
     #[error("cannot record {what}: {reason}{}", then(remedy))]
     Refused {

@@ -44,11 +44,7 @@ pub(super) fn wanted(
     let named: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
     let mut all = Vec::new();
     for name in if named.is_empty() { &FAULTS } else { &*named } {
-        let spec = find(name, options, machine).map_err(|absent| RecordError::Event {
-            name: (*name).to_owned(),
-            reason: absent.reason,
-            remedy: absent.remedy,
-        })?;
+        let spec = find(name, options, machine).map_err(|absent| refused(name, absent))?;
         all.push(Wanted {
             spec,
             optional: false,
@@ -84,6 +80,19 @@ pub(super) fn wanted(
     // The first event counted in software has the larger ring, and minor faults are many.
     all.sort_by_key(|wanted| wanted.spec.name != FAULTS[0]);
     Ok(all)
+}
+
+fn refused(name: &str, absent: Absent) -> RecordError {
+    let (name, reason, remedy) = (name.to_owned(), absent.reason, absent.remedy);
+    if absent.is_unknown {
+        RecordError::UnknownEvent { name, remedy }
+    } else {
+        RecordError::Event {
+            name,
+            reason,
+            remedy,
+        }
+    }
 }
 
 fn find(name: &str, options: &RecordOptions, machine: &Machine) -> Result<EventSpec, Absent> {

@@ -34,7 +34,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
         target: target(args.pid, gate.as_ref(), args.all),
         output: args.output.clone(),
         command_line: command_line(),
-    })?;
+    })
+    .map_err(Failure::of_events)?;
     for note in recorder.notes() {
         say(note);
     }

@@ -132,7 +132,7 @@ fn recorder(
 ) -> Result<Recorder, Failure> {
     let all = [best, TRACEPOINTS].concat();
     let events = FAULTS.iter().map(ToString::to_string);
-    Ok(Recorder::start(&RecordOptions {
+    Recorder::start(&RecordOptions {
         events: events.chain(args.events.iter().cloned()).collect(),
         optional: all.iter().map(ToString::to_string).collect(),
         switches: true,
@@ -145,7 +145,8 @@ fn recorder(
         target,
         output,
         command_line: command_line(),
-    })?)
+    })
+    .map_err(Failure::of_events)
 }
 
 fn has_any(absent: &[(String, CounterAbsent)], names: &[&str]) -> bool {

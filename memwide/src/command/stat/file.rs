@@ -153,6 +153,7 @@ fn measurement(
             name: event.name.clone(),
             tier: tier(&event.attr),
             is_time: event.attr.is_clock(),
+            group: None,
             absent: None,
             runs: vec![count],
         });

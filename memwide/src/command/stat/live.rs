@@ -79,7 +79,8 @@ impl Stat<'_> {
             events,
             target,
             cpus: self.cpus.clone(),
-        })?;
+        })
+        .map_err(Failure::of_events)?;
         let begin = Instant::now();
         counters.start().context("cannot start the counters")?;
         let command = gate.map(|gate| Running::start(gate, &self.stop));
@@ -181,6 +182,7 @@ fn measurement(
             name: info.name.clone(),
             tier: info.tier.name(),
             is_time: info.is_time,
+            group: info.group,
             absent: info
                 .absent
                 .as_ref()

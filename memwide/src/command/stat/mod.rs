@@ -28,6 +28,8 @@ struct Measured {
     tier: &'static str,
     /// It counts nanoseconds.
     is_time: bool,
+    /// Number of its group.
+    group: Option<u32>,
     /// Why it is not counted, and what to do.
     absent: Option<(String, String)>,
     /// What it counted in each run.

@@ -5,6 +5,7 @@ use crate::command::missing::by_reason;
 use crate::output::{Document, Listing, Section, grouped, width};
 use memwide_analysis::counting::{Estimate, RELATIONS, Spread, rate, ratio, spread};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -30,7 +31,9 @@ impl Measured {
 
     fn mean_interval(&self) -> Option<[f64; 2]> {
         let by = if self.is_time { NS_IN_MS } else { 1.0 };
-        Some(self.spread()?.mean.ci95?.map(|bound| bound / by))
+        // Nothing is counted less than never.
+        let bounds = self.spread()?.mean.ci95?;
+        Some(bounds.map(|bound| bound.max(0.0) / by))
     }
 
     /// Of the scaled counts; `None`: never counted.
@@ -165,6 +168,7 @@ pub(super) fn listing(measurement: &Measurement, named: bool) -> Listing {
         .programs("enabled_ns", "ns")
         .programs("running_ns", "ns")
         .programs("tier", "")
+        .programs("group", "")
         .programs("reason", "")
         .programs("remedy", "");
     for event in &measurement.events {
@@ -210,6 +214,7 @@ fn row(measurement: &Measurement, event: &Measured, seconds: f64) -> Vec<Value> 
         is_counted.then_some(total.enabled_ns).into(),
         is_counted.then_some(total.running_ns).into(),
         event.tier.into(),
+        event.group.into(),
         event
             .absent
             .as_ref()
@@ -270,6 +275,7 @@ pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>
             "{turns} events took turns on the counters: their counts are scaled from the share of time in `running`"
         ));
     }
+    notes.extend(groups(&measurement.events));
     if !named {
         notes.extend(absent(measurement));
     }
@@ -288,7 +294,7 @@ pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>
         json: json!({
             "rows": all.json(),
             "elapsed_s": elapsed.map(|elapsed| elapsed.mean.value),
-            "elapsed_ci95": elapsed.and_then(|elapsed| elapsed.mean.ci95),
+            "elapsed_ci95": elapsed.and_then(|elapsed| elapsed.mean.ci95.map(|[low, high]| [low.max(0.0), high])),
             "seconds": seconds,
             "runs": measurement.seconds.len(),
             "not_counted": missing,
@@ -298,6 +304,19 @@ pub(super) fn document(measurement: &Measurement, named: bool, more: Vec<String>
         csv: all.csv(),
         notes,
     }
+}
+
+/// What was counted together, a line a group.
+fn groups(events: &[Measured]) -> Vec<String> {
+    let mut groups: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event.absent.is_none()) {
+        if let Some(group) = event.group {
+            groups.entry(group).or_default().push(&event.name);
+        }
+    }
+    let each = groups.into_values();
+    each.map(|names| format!("counted together, at the same time: {}", names.join(", ")))
+        .collect()
 }
 
 /// What is not counted, by reason.
