@@ -6,10 +6,10 @@ mod live;
 mod symbols;
 
 pub(crate) use files::{
-    AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FlamegraphArgs,
-    KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
+    AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FileArgs,
+    FlamegraphArgs, KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
 };
-pub(crate) use fleet::NumaArgs;
+pub(crate) use fleet::{DataArgs, InsteadArgs, LatencyArgs, NumaArgs, SidesArgs};
 pub(crate) use live::{DiagnoseArgs, StatArgs};
 pub(crate) use symbols::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 
@@ -77,6 +77,12 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Say which functions of a fleet reach over to other NUMA nodes, where their data lies and what to do
     Numa(NumaArgs),
+    /// Say how long a fleet's accesses take: quantiles by function and level, apart for each event and kind of latency
+    Latency(LatencyArgs),
+    /// Say which data of a fleet is slow: variables, heap, stacks, files
+    Data(DataArgs),
+    /// List the pages of a fleet by where they are used from, and those on the wrong node
+    Pages(AskArgs),
     /// List hosts with their facts, tiers and completeness
     Hosts(AskArgs),
     /// Show what is stored and what is missing, by reason

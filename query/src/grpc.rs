@@ -90,6 +90,71 @@ impl Query for Grpc {
         self.answer(Name::Data, asked.filter, &given).await
     }
 
+    async fn pages(
+        &self,
+        request: Request<v1::PagesRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        self.answer(Name::Pages, request.into_inner().filter, &[])
+            .await
+    }
+
+    async fn lines(
+        &self,
+        request: Request<v1::LinesRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        self.answer(Name::Lines, request.into_inner().filter, &[])
+            .await
+    }
+
+    async fn flamegraph(
+        &self,
+        request: Request<v1::FlamegraphRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        self.answer(Name::Flamegraph, asked.filter, &[("by", asked.by)])
+            .await
+    }
+
+    async fn annotate(
+        &self,
+        request: Request<v1::AnnotateRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        self.answer(Name::Annotate, asked.filter, &[("by", asked.by)])
+            .await
+    }
+
+    async fn diff(
+        &self,
+        request: Request<v1::DiffRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        let moment = |ns: u64| {
+            if ns == 0 {
+                String::new()
+            } else {
+                ns.to_string()
+            }
+        };
+        let mut given = vec![
+            ("before_since", moment(asked.before_since_wall_ns)),
+            ("before_until", moment(asked.before_until_wall_ns)),
+        ];
+        given.extend(
+            asked
+                .before_build_id
+                .into_iter()
+                .map(|id| ("before_build_id", id)),
+        );
+        given.extend(
+            asked
+                .before_host
+                .into_iter()
+                .map(|host| ("before_host", host)),
+        );
+        self.answer(Name::Diff, asked.filter, &given).await
+    }
+
     async fn faults(
         &self,
         request: Request<v1::FaultsRequest>,

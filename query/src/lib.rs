@@ -10,6 +10,7 @@
 pub mod answer;
 pub mod ask;
 mod config;
+mod export;
 mod grpc;
 mod http;
 pub mod metrics;

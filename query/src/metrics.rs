@@ -34,9 +34,13 @@ pub(crate) fn count<T>(outcome: &Result<T, Problem>) {
         Some(Class::Limit) => Outcome::Limit,
         Some(Class::Unavailable) => Outcome::Unavailable,
         Some(Class::Internal) => Outcome::Internal,
-        Some(Class::Question | Class::NotFound | Class::Method | Class::MediaType) => {
-            Outcome::Question
-        }
+        Some(
+            Class::Question
+            | Class::NotFound
+            | Class::NotCarried
+            | Class::Method
+            | Class::MediaType,
+        ) => Outcome::Question,
     };
     ANSWERED.add(outcome, 1);
 }

@@ -23,6 +23,8 @@ pub enum Class {
     Limit,
     /// Not now.
     Unavailable,
+    /// Nothing stored can answer it.
+    NotCarried,
     /// Ours.
     Internal,
 }
@@ -38,6 +40,7 @@ impl Class {
             Self::MediaType => 415,
             Self::Limit => 422,
             Self::Unavailable => 503,
+            Self::NotCarried => 501,
             Self::Internal => 500,
         }
     }
@@ -49,6 +52,7 @@ impl Class {
             Self::NotFound => tonic::Code::NotFound,
             Self::Limit => tonic::Code::ResourceExhausted,
             Self::Unavailable => tonic::Code::Unavailable,
+            Self::NotCarried => tonic::Code::Unimplemented,
             Self::Internal => tonic::Code::Internal,
         }
     }

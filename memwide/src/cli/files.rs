@@ -1,6 +1,6 @@
 //! Arguments of the commands that answer questions on one perf.data file.
 
-use super::{ABOUT_FILES, Format, SymbolArgs};
+use super::{ABOUT_FILES, FilterArgs, Format, InsteadArgs, ServerArgs, SidesArgs, SymbolArgs};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -21,9 +21,18 @@ pub(crate) struct FileArgs {
     #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
     pub(crate) input: PathBuf,
     #[command(flatten)]
+    pub(crate) instead: InsteadArgs,
+    #[command(flatten)]
     pub(crate) samples: SampleArgs,
     #[command(flatten)]
     pub(crate) rows: RowArgs,
+}
+
+impl FileArgs {
+    /// The server to ask instead, and what of it.
+    pub(crate) fn asked(&self) -> Option<(ServerArgs, FilterArgs)> {
+        self.instead.asked(&self.samples.filters, self.rows.limit)
+    }
 }
 
 /// How rows are shown.
@@ -139,6 +148,8 @@ pub(crate) struct FlamegraphArgs {
     #[arg(short = 'i', long, value_name = "FILE", default_value = "perf.data")]
     pub(crate) input: PathBuf,
     #[command(flatten)]
+    pub(crate) instead: InsteadArgs,
+    #[command(flatten)]
     pub(crate) samples: SampleArgs,
     /// What widths are: samples, weight, perf_weight (weight, 0 counted as 1), period
     #[arg(long, value_name = "ESTIMATOR")]
@@ -179,11 +190,13 @@ pub(crate) enum TreeFormat {
 #[command(after_help = ABOUT_FILES)]
 pub(crate) struct DiffArgs {
     /// perf.data file of before
-    #[arg(value_name = "A")]
-    pub(crate) before: PathBuf,
+    #[arg(value_name = "A", required_unless_present = "server")]
+    pub(crate) before: Option<PathBuf>,
     /// perf.data file of after
-    #[arg(value_name = "B")]
-    pub(crate) after: PathBuf,
+    #[arg(value_name = "B", required_unless_present = "server")]
+    pub(crate) after: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) sides: SidesArgs,
     /// Keys, as those of `report`
     #[arg(
         short = 's',

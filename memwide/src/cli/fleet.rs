@@ -3,6 +3,106 @@
 use super::{FilterArgs, Format, ServerArgs};
 use clap::Args;
 
+/// A server to ask instead of reading a file.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct InsteadArgs {
+    /// Ask this server instead of reading a file
+    #[arg(long, value_name = "URL", conflicts_with = "input")]
+    pub(crate) server: Option<String>,
+    /// Of a server, start: -15m, -2h, 2026-11-29T10:00:00Z or Unix nanoseconds [default: one hour before the end]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "server"
+    )]
+    pub(crate) since: Option<String>,
+    /// Of a server, end [default: now]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "server"
+    )]
+    pub(crate) until: Option<String>,
+}
+
+impl InsteadArgs {
+    /// The server, and the filters of a command on files as filters of a question.
+    pub(crate) fn asked(
+        &self,
+        filters: &[String],
+        limit: Option<u32>,
+    ) -> Option<(ServerArgs, FilterArgs)> {
+        let server = self.server.clone()?;
+        let filter = FilterArgs {
+            since: self.since.clone(),
+            until: self.until.clone(),
+            filters: filters.to_vec(),
+            limit,
+        };
+        Some((ServerArgs { server }, filter))
+    }
+}
+
+/// Two sides of a fleet to compare, instead of two files.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SidesArgs {
+    /// Compare what this server holds instead of files: --since and --until with --before-since and --before-until, or with
+    /// --before-build or --before-host [default: with the time just before]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["before", "after"])]
+    pub(crate) server: Option<String>,
+    /// Of a server, start of after: -15m, -2h, 2026-11-29T10:00:00Z or Unix nanoseconds [default: one hour before the end]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "server"
+    )]
+    pub(crate) since: Option<String>,
+    /// Of a server, end of after [default: now]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "server"
+    )]
+    pub(crate) until: Option<String>,
+    /// Of a server, start of before
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "server"
+    )]
+    pub(crate) before_since: Option<String>,
+    /// Of a server, end of before
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "server"
+    )]
+    pub(crate) before_until: Option<String>,
+    /// Of a server, build of before; that of after is -F build_id=ID
+    #[arg(long, value_name = "ID", requires = "server")]
+    pub(crate) before_build: Option<String>,
+    /// Of a server, hosts of before, with commas; those of after are -F host=NAME
+    #[arg(long, value_name = "NAME,…", requires = "server")]
+    pub(crate) before_host: Option<String>,
+}
+
+impl SidesArgs {
+    /// The server, and what after is, as those of other commands.
+    pub(crate) fn instead(&self) -> InsteadArgs {
+        InsteadArgs {
+            server: self.server.clone(),
+            since: self.since.clone(),
+            until: self.until.clone(),
+        }
+    }
+}
+
 /// How to read an answer about NUMA.
 const ABOUT_NUMA: &str = "Shares are of all remote samples of the same tier, event and basis (hw: the hardware says so; page: the page lies on \
                           another node than the CPU), with a 95 % interval over hosts and hours where there are enough of them. Mean latencies \
@@ -20,6 +120,42 @@ pub(crate) struct NumaArgs {
     /// Order by: samples, weight, est_events, latency_cycles [default: samples]
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// What tells distributions apart, for `--help`.
+const ABOUT_LATENCY: &str = "Latencies are of one kind and event a row: kinds are never mixed. Quantiles are exact, of the samples that have a latency; \
+                             --format json also has the buckets of each row, four to a factor of two.";
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT_LATENCY)]
+pub(crate) struct LatencyArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// What tells rows apart: function, level, locality, op, snoop, tlb, region, data, context, host, workload, comm [default: function,level]
+    #[arg(long, value_name = "K,K…")]
+    pub(crate) by: Option<String>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DataArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Order by: samples, weight, est_events, latency_cycles [default: samples]
+    #[arg(long, value_name = "ESTIMATOR")]
+    pub(crate) by: Option<String>,
+    /// One row for each function that touches the data
+    #[arg(long)]
+    pub(crate) per_function: bool,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

@@ -1,5 +1,6 @@
 //! `memwide allocs`: churn against growth.
 
+use super::of_server;
 use super::on_file::{Answer, OnFile};
 use crate::cli::AllocsArgs;
 use crate::failure::Failure;
@@ -79,6 +80,9 @@ impl Reader {
 }
 
 pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
+    if let Some(answered) = of_server::answered("allocs", &args.file) {
+        return answered;
+    }
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
     let names = file.recording().events().clone();
     let records = |call: &str| {

@@ -1,5 +1,6 @@
 //! `memwide annotate`: on which instructions and lines of functions the samples fall.
 
+use super::of_server;
 use super::on_file::{OnFile, check_weights, estimator, finish, value};
 use crate::annotate::{Annotated, Answer, FUNCTIONS_SHOWN, Options, Source, document};
 use crate::cli::AnnotateArgs;
@@ -13,6 +14,15 @@ use memwide_perf_abi::sample;
 use std::cell::RefCell;
 
 pub(crate) fn run(args: &AnnotateArgs) -> Result<(), Failure> {
+    if let Some((server, mut filter)) = args.file.asked() {
+        filter.filters.extend(
+            args.symbol
+                .iter()
+                .map(|symbol| format!("function={symbol}")),
+        );
+        let by = [("by", args.by.clone())];
+        return of_server::asked(&server, "annotate", &filter, &by, args.file.rows.format);
+    }
     let by = args.by.as_deref().map(estimator).transpose()?;
     let rows = &args.file.rows;
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;

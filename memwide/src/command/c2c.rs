@@ -1,5 +1,6 @@
 //! `memwide c2c`: cache lines that CPUs fight over.
 
+use super::of_server;
 use super::on_file::{OnFile, finish};
 use crate::c2c::{Answer, document};
 use crate::cli::C2cArgs;
@@ -11,6 +12,9 @@ use memwide_analysis::source::file_and_line;
 use memwide_decoder::local::Wanted;
 
 pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
+    if let Some(answered) = of_server::answered("lines", &args.file) {
+        return answered;
+    }
     let display = args.display.as_deref().map(display).transpose()?;
     let coalesce = Coalesce::parse(&args.coalesce).map_err(|name| {
         Failure::usage(anyhow::anyhow!(

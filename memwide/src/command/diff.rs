@@ -1,5 +1,6 @@
 //! `memwide diff`: two files, row by row.
 
+use super::of_server;
 use super::on_file::{OnFile, estimator};
 use crate::cli::{DiffArgs, Format};
 use crate::difference::{Builds, Recorded, document};
@@ -10,16 +11,35 @@ use std::io;
 use std::path::Path;
 
 pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
+    if let Some((server, filter)) = args
+        .sides
+        .instead()
+        .asked(&args.samples.filters, args.rows.limit)
+    {
+        let sides = &args.sides;
+        let before = [
+            ("before_since", sides.before_since.clone()),
+            ("before_until", sides.before_until.clone()),
+            ("before_build_id", sides.before_build.clone()),
+            ("before_host", sides.before_host.clone()),
+        ];
+        return of_server::asked(&server, "diff", &filter, &before, args.rows.format);
+    }
+    let (Some(before_path), Some(after_path)) = (&args.before, &args.after) else {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "two files are compared, or what a server holds (--server)"
+        )));
+    };
     let keys = Key::parse_all(&args.sort).map_err(Failure::usage)?;
     if keys.is_empty() {
         let wrong = anyhow::anyhow!("--sort names no key; without it rows are of symbol,dso");
         return Err(Failure::usage(wrong));
     }
     let by = args.by.as_deref().map(estimator).transpose()?;
-    let (before, one) = read(args, &args.before, &keys, by)?;
-    let (after, other) = read(args, &args.after, &keys, by)?;
+    let (before, one) = read(args, before_path, &keys, by)?;
+    let (after, other) = read(args, after_path, &keys, by)?;
     let mut document = document(args, &keys, &before, &after, [&one, &other]);
-    for (path, left) in [(&args.before, &one), (&args.after, &other)] {
+    for (path, left) in [(before_path, &one), (after_path, &other)] {
         let lines = left.lines().into_iter();
         let named = lines.map(|line| format!("{}: {line}", path.display()));
         document.notes.extend(named);

@@ -1,5 +1,6 @@
 //! `memwide faults`: page faults by function and memory.
 
+use super::of_server;
 use super::on_file::{Answer, OnFile};
 use crate::cli::FaultsArgs;
 use crate::failure::Failure;
@@ -8,6 +9,9 @@ use memwide_analysis::faults::{Fault, Faults, Kind, wanted};
 use serde_json::json;
 
 pub(crate) fn run(args: &FaultsArgs) -> Result<(), Failure> {
+    if let Some(answered) = of_server::answered("faults", &args.file) {
+        return answered;
+    }
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
     let events = file.recording().events().clone();
     let mut faults = Faults::default();

@@ -1,7 +1,7 @@
 //! `memwide flamegraph`: call paths by an estimator, as a picture, folded lines or JSON.
 
 use super::on_file::{OnFile, check_weights, estimator, unit, value};
-use crate::cli::{FlamegraphArgs, TreeFormat};
+use crate::cli::{FilterArgs, FlamegraphArgs, ServerArgs, TreeFormat};
 use crate::failure::Failure;
 use crate::flamegraph::{Picture, svg, tree};
 use crate::output::{create, grouped, print_json, say};
@@ -9,10 +9,13 @@ use crate::report::completeness;
 use memwide_analysis::report::Estimator;
 use memwide_analysis::stacks::{Frame, Stacks, frames, wanted};
 use memwide_decoder::local::Wanted;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 
 pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
+    if let Some((server, filter)) = args.instead.asked(&args.samples.filters, None) {
+        return of_server(args, &server, &filter);
+    }
     let by = args.by.as_deref().map(estimator).transpose()?;
     let by = by.unwrap_or(Estimator::Samples);
     let wanted = if args.no_inline {
@@ -57,6 +60,36 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
             of.join(", ")
         },
     );
+    let drawing = Drawing {
+        stacks: &stacks,
+        title: args.input.display().to_string(),
+        about: about.clone(),
+        unit: unit(by),
+        json: json!({
+            "estimator": by.name(), "unit": unit(by), "samples": stacks.n(), "events": of,
+            "tree": tree(&stacks), "completeness": completeness(&left),
+        }),
+    };
+    if draw(args, drawing)? {
+        say(&about);
+        left.say();
+    }
+    left.into_result()
+}
+
+/// Call paths and what is said of them.
+struct Drawing<'a> {
+    stacks: &'a Stacks,
+    title: String,
+    about: String,
+    unit: &'a str,
+    /// The whole document, where no file is asked for.
+    json: Value,
+}
+
+/// Writes call paths in the format asked for; false if the reader went away.
+fn draw(args: &FlamegraphArgs, drawing: Drawing<'_>) -> Result<bool, Failure> {
+    let stacks = drawing.stacks;
     let format = if args.folded {
         TreeFormat::Folded
     } else {
@@ -69,10 +102,10 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
     let printed = match format {
         TreeFormat::Svg => {
             let picture = Picture {
-                stacks: &stacks,
-                title: format!("{}", args.input.display()),
-                about: about.clone(),
-                unit: unit(by),
+                stacks,
+                title: drawing.title,
+                about: drawing.about,
+                unit: drawing.unit,
                 inverted: args.inverted || args.reverse,
             };
             svg(&mut out, &picture)
@@ -81,19 +114,78 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
             .folded()
             .iter()
             .try_for_each(|(path, value)| writeln!(out, "{path} {value}")),
-        TreeFormat::Json if args.output.is_none() => print_json(&json!({
-            "estimator": by.name(), "unit": unit(by), "samples": stacks.n(), "events": of,
-            "tree": tree(&stacks), "completeness": completeness(&left),
-        })),
-        TreeFormat::Json => {
-            serde_json::to_writer(&mut out, &tree(&stacks)).map_err(io::Error::from)
-        }
+        TreeFormat::Json if args.output.is_none() => print_json(&drawing.json),
+        TreeFormat::Json => serde_json::to_writer(&mut out, &tree(stacks)).map_err(io::Error::from),
     };
     match printed.and_then(|()| out.flush()) {
-        Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-        printed => printed?,
+        Err(wrong) if wrong.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        printed => {
+            printed?;
+            Ok(true)
+        }
     }
-    say(&about);
-    left.say();
-    left.into_result()
+}
+
+/// Call paths of a fleet.
+fn of_server(
+    args: &FlamegraphArgs,
+    server: &ServerArgs,
+    filter: &FilterArgs,
+) -> Result<(), Failure> {
+    let by = args.by.as_deref().unwrap_or("samples");
+    let found = super::parts::asked(server, "flamegraph", filter, &[("by", Some(by.to_owned()))])?;
+    let columns = found["columns"].as_array().cloned().unwrap_or_default();
+    let place = |name: &str| columns.iter().position(|column| column["name"] == name);
+    let (Some(path_at), Some(event_at), Some(value_at)) =
+        (place("path"), place("event"), place(by))
+    else {
+        return Err(anyhow::anyhow!("the server's answer has no path, event or {by}").into());
+    };
+    let rows = found["rows"].as_array().cloned().unwrap_or_default();
+    let text = |row: &Value, at: usize| row[at].as_str().unwrap_or_default().to_owned();
+    let mut events: Vec<String> = rows.iter().map(|row| text(row, event_at)).collect();
+    events.sort_unstable();
+    events.dedup();
+    let mut stacks = Stacks::default();
+    for row in &rows {
+        let path = text(row, path_at);
+        let mut path: Vec<Frame> = path.split(';').map(Frame::label).collect();
+        if args.reverse {
+            path.reverse();
+        }
+        if events.len() > 1 {
+            path.insert(0, Frame::label(&text(row, event_at)));
+        }
+        stacks.add(&path, whole(&row[value_at]));
+    }
+    let unit = columns[value_at]["unit"].as_str().unwrap_or_default();
+    let about = format!(
+        "by {by}: {} {unit} of {}",
+        grouped(stacks.total()),
+        events.join(", ")
+    );
+    let json = json!({
+        "estimator": by, "unit": unit, "events": events, "tree": tree(&stacks),
+        "completeness": found["completeness"], "other": found["other"], "notes": found["notes"],
+    });
+    let drawing = Drawing {
+        stacks: &stacks,
+        title: server.server.clone(),
+        about: about.clone(),
+        unit,
+        json,
+    };
+    if draw(args, drawing)? {
+        say(&about);
+        for note in found["notes"].as_array().into_iter().flatten() {
+            say(note.as_str().unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// A count, or a sum to the nearest whole; none is 0.
+fn whole(value: &Value) -> u64 {
+    let rounded = || -> Option<u64> { format!("{:.0}", value.as_f64()?).parse().ok() };
+    value.as_u64().or_else(rounded).unwrap_or(0)
 }

@@ -1,5 +1,6 @@
 //! `memwide kernel`: what the kernel does for a process, and what interrupts it.
 
+use super::of_server;
 use super::on_file::{Answer, OnFile};
 use crate::cli::KernelArgs;
 use crate::failure::Failure;
@@ -12,6 +13,9 @@ use serde_json::{Value, json};
 const FUNCTIONS: usize = 20;
 
 pub(crate) fn run(args: &KernelArgs) -> Result<(), Failure> {
+    if let Some(answered) = of_server::answered("kernel", &args.file) {
+        return answered;
+    }
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
     let events = file.recording().events().clone();
     let mut contexts = Contexts::default();

@@ -1,5 +1,6 @@
 //! `memwide offcpu`: where threads wait.
 
+use super::of_server;
 use super::on_file::{Answer, OnFile};
 use crate::cli::OffcpuArgs;
 use crate::failure::Failure;
@@ -118,6 +119,9 @@ impl Reader {
 }
 
 pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
+    if let Some(answered) = of_server::answered("offcpu", &args.file) {
+        return answered;
+    }
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
     // Records and samples come one after the other.
     let reader = RefCell::new(Reader::new(&file, args.sites.callers));

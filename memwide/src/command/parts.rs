@@ -59,13 +59,69 @@ pub(super) fn ask(
     parts: &[Part],
     format: Format,
 ) -> Result<(), Failure> {
+    let found = asked(server, question, filter, further)?;
+    Ok(document(found, parts, width()).print(format)?)
+}
+
+/// The same with JSON as the command prints it of a file: rows are objects.
+pub(super) fn ask_as_file(
+    server: &ServerArgs,
+    question: &str,
+    filter: &FilterArgs,
+    further: &[(&str, Option<String>)],
+    parts: &[Part],
+    format: Format,
+) -> Result<(), Failure> {
+    let found = asked(server, question, filter, further)?;
+    let json = as_objects(&found);
+    let document = Document {
+        json,
+        ..document(found, parts, width())
+    };
+    Ok(document.print(format)?)
+}
+
+pub(super) fn asked(
+    server: &ServerArgs,
+    question: &str,
+    filter: &FilterArgs,
+    further: &[(&str, Option<String>)],
+) -> Result<Value, Failure> {
     let client = Client::new(&server.server);
     let mut params = answer::params(filter)?;
     for (name, value) in further {
         params.extend(value.clone().map(|value| ((*name).to_owned(), value)));
     }
-    let found = client.get(question, &params).map_err(answer::failure)?;
-    Ok(document(found, parts, width()).print(format)?)
+    client.get(question, &params).map_err(answer::failure)
+}
+
+/// Rows by their columns' names, each part under its own; the file of code is `dso`, as of files.
+fn as_objects(found: &Value) -> Value {
+    let objects = |table: &Value| -> Value {
+        let columns = table["columns"].as_array().into_iter().flatten();
+        let names: Vec<&str> = columns
+            .filter_map(|column| column["name"].as_str())
+            .map(|name| if name == "module" { "dso" } else { name })
+            .collect();
+        let rows = table["rows"].as_array().into_iter().flatten();
+        let row = |row: &Value| -> Value {
+            let cells = row.as_array().cloned().unwrap_or_default();
+            let names = names.iter().map(|name| (*name).to_owned());
+            Value::Object(names.zip(cells).collect())
+        };
+        rows.map(row).collect()
+    };
+    let mut all = serde_json::Map::new();
+    all.insert("rows".to_owned(), objects(found));
+    for part in found["parts"].as_array().into_iter().flatten() {
+        if let Some(name) = part["name"].as_str() {
+            all.insert(name.to_owned(), objects(part));
+        }
+    }
+    for name in ["other", "completeness", "source_table", "notes"] {
+        all.insert(name.to_owned(), found[name].clone());
+    }
+    Value::Object(all)
 }
 
 /// An answer as a document.
@@ -133,6 +189,20 @@ fn shown(table: &Value, columns: &[Shown], width: usize) -> Table {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn rows_are_objects_as_those_of_a_file() {
+        let found = json!({
+            "columns": [{"name": "function"}, {"name": "module"}, {"name": "faults"}], "rows": [["f", "a", 7.0]],
+            "parts": [{"name": "functions", "columns": [{"name": "samples"}], "rows": [[1]]}],
+            "other": null, "completeness": {"hosts_seen": 1}, "source_table": "samples", "notes": ["n"],
+        });
+        let expected = json!({
+            "rows": [{"function": "f", "dso": "a", "faults": 7.0}], "functions": [{"samples": 1}],
+            "other": null, "completeness": {"hosts_seen": 1}, "source_table": "samples", "notes": ["n"],
+        });
+        assert_eq!(as_objects(&found), expected);
+    }
 
     const PARTS: &[Part] = &[
         Part {

@@ -1,5 +1,6 @@
 //! `memwide rss`: what made resident memory grow.
 
+use super::of_server;
 use super::on_file::{Answer, OnFile};
 use crate::cli::RssArgs;
 use crate::failure::Failure;
@@ -14,6 +15,9 @@ use serde_json::json;
 const PROCESSES: usize = 20;
 
 pub(crate) fn run(args: &RssArgs) -> Result<(), Failure> {
+    if let Some(answered) = of_server::answered("rss", &args.file) {
+        return answered;
+    }
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
     let recording = file.recording();
     let tracing = recording.tracing_data().map(AsRef::as_ref);

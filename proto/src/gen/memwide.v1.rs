@@ -2045,6 +2045,49 @@ pub struct DataRequest {
     #[prost(bool, tag = "3")]
     pub per_function: bool,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PagesRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+}
+/// Without `tier`, `op`, `level`, `locality`, `snoop`: lines are of precise samples, and need all of them.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinesRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FlamegraphRequest {
+    /// Without `limit`: 10,000 paths.
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    /// As in FunctionsRequest.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnnotateRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    /// As in FunctionsRequest.
+    #[prost(string, tag = "2")]
+    pub by: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DiffRequest {
+    /// What is compared: "after".
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    /// What it is compared with; 0 and empty: as in `filter`.
+    #[prost(uint64, tag = "2")]
+    pub before_since_wall_ns: u64,
+    #[prost(uint64, tag = "3")]
+    pub before_until_wall_ns: u64,
+    #[prost(string, repeated, tag = "4")]
+    pub before_build_id: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "5")]
+    pub before_host: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// Without `tier`, `op`, `level`, `locality`, `snoop`: faults have none.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FaultsRequest {
@@ -2389,6 +2432,101 @@ pub mod query_client {
             req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Data"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn pages(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PagesRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Pages");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Pages"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn lines(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LinesRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Lines");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Lines"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn flamegraph(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FlamegraphRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/memwide.v1.Query/Flamegraph",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("memwide.v1.Query", "Flamegraph"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn annotate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AnnotateRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/memwide.v1.Query/Annotate",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Annotate"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn diff(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DiffRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Diff");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Diff"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn faults(
             &mut self,
             request: impl tonic::IntoRequest<super::FaultsRequest>,
@@ -2531,6 +2669,26 @@ pub mod query_server {
         async fn data(
             &self,
             request: tonic::Request<super::DataRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn pages(
+            &self,
+            request: tonic::Request<super::PagesRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn lines(
+            &self,
+            request: tonic::Request<super::LinesRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn flamegraph(
+            &self,
+            request: tonic::Request<super::FlamegraphRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn annotate(
+            &self,
+            request: tonic::Request<super::AnnotateRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn diff(
+            &self,
+            request: tonic::Request<super::DiffRequest>,
         ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
         async fn faults(
             &self,
@@ -2833,6 +2991,221 @@ pub mod query_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DataSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Pages" => {
+                    #[allow(non_camel_case_types)]
+                    struct PagesSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::PagesRequest>
+                    for PagesSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PagesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::pages(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PagesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Lines" => {
+                    #[allow(non_camel_case_types)]
+                    struct LinesSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::LinesRequest>
+                    for LinesSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LinesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::lines(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LinesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Flamegraph" => {
+                    #[allow(non_camel_case_types)]
+                    struct FlamegraphSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::FlamegraphRequest>
+                    for FlamegraphSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FlamegraphRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::flamegraph(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FlamegraphSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Annotate" => {
+                    #[allow(non_camel_case_types)]
+                    struct AnnotateSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::AnnotateRequest>
+                    for AnnotateSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AnnotateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::annotate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AnnotateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Diff" => {
+                    #[allow(non_camel_case_types)]
+                    struct DiffSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::DiffRequest>
+                    for DiffSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DiffRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::diff(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DiffSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -55,6 +55,9 @@ pub enum AskError {
         /// What was given.
         value: String,
     },
+    /// A comparison of something with itself.
+    #[error("both sides are the same")]
+    Nothing,
     /// Not a build id.
     #[error("`{value}` is no build id")]
     BuildId {
@@ -87,6 +90,7 @@ impl AskError {
             }
             Self::Range { .. } => "`since` has to lie before `until`".to_owned(),
             Self::Limit { .. } => format!("leave it out for {LIMIT_DEFAULT}"),
+            Self::Nothing => "say what to compare with: before_since and before_until, before_build_id or before_host".to_owned(),
             Self::BuildId { .. } => {
                 "write its 2 to 40 hexadecimal digits, as `file` or `perf buildid-list` print them"
                     .to_owned()

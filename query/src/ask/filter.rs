@@ -212,6 +212,7 @@ impl Filter {
             now_ns,
         )?;
         let mut filter = Self::new(range, now_ns);
+        filter.limit = question.limit();
         for (dimension, value) in given {
             if dimension.values().is_some() {
                 value
@@ -247,6 +248,9 @@ impl Filter {
             now_ns,
         );
         filter.set_limit(message.limit)?;
+        if message.limit == 0 {
+            filter.limit = question.limit();
+        }
         let lists = [
             (Dimension::Host, message.host),
             (Dimension::Namespace, message.namespace),

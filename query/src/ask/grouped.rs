@@ -107,11 +107,38 @@ impl Grouped<'_> {
         table: Table,
         filter: &Filter,
         (range, rounded): (Range, Option<String>),
-        mut statement: Statement,
+        statement: Statement,
         source: &Source,
         outputs: &[Output],
     ) -> Plan {
-        let columns = grouped(&mut statement, outputs, source, self, filter.limit);
+        let rows = source.rows();
+        self.select(
+            table,
+            filter,
+            (range, rounded),
+            statement,
+            "",
+            &rows,
+            outputs,
+        )
+    }
+
+    /// The plan of `outputs` of any rows called `s`; `with` stands before the statement.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each says one thing of one statement"
+    )]
+    pub(super) fn select(
+        self,
+        table: Table,
+        filter: &Filter,
+        (range, rounded): (Range, Option<String>),
+        mut statement: Statement,
+        with: &str,
+        rows: &str,
+        outputs: &[Output],
+    ) -> Plan {
+        let columns = grouped(&mut statement, outputs, (with, rows), self, filter.limit);
         let hidden = outputs.iter().filter(|output| output.role == Role::Hidden);
         Plan {
             statement,
@@ -137,14 +164,14 @@ fn plan_hidden(further: impl Iterator<Item = Column>) -> Vec<Column> {
     .collect()
 }
 
-/// `outputs` of `source`, grouped by the keys, with the share of each row's samples within its partition behind the column
+/// `outputs` of rows, grouped by the keys, with the share of each row's samples within its partition behind the column
 /// `samples`, ordered, one row more than wanted; rows and samples in all and what is hidden come last.
 ///
 /// Columns are named by their place, so that no alias shadows a column.
 fn grouped(
     statement: &mut Statement,
     outputs: &[Output],
-    source: &Source,
+    (with, rows): (&str, &str),
     shape: Grouped<'_>,
     limit: u32,
 ) -> Vec<Column> {
@@ -185,11 +212,11 @@ fn grouped(
         name => format!(" HAVING c{} > 0", place(name)),
     };
     statement.sql = format!(
-        "SELECT {} FROM (SELECT {} FROM {} GROUP BY {keys}{having}) ORDER BY c{order} DESC NULLS LAST, \
+        "{with}{}SELECT {} FROM (SELECT {} FROM {rows} GROUP BY {keys}{having}) ORDER BY c{order} DESC NULLS LAST, \
          c{samples} DESC, {keys} LIMIT {}",
+        if with.is_empty() { "" } else { " " },
         shown.join(", "),
         selected.join(", "),
-        source.rows(),
         u64::from(limit) + 1,
     );
     let taken = outputs.iter().filter(|output| output.role != Role::Hidden);

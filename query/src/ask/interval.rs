@@ -24,7 +24,7 @@ const CLUSTERS_MIN: u64 = 8;
 /// Rows whose intervals are asked for.
 const ROWS_MAX: usize = 500;
 /// 0.975 quantile of the normal distribution.
-const Z: f64 = 1.959_963_985;
+pub(super) const Z: f64 = 1.959_963_985;
 /// Name of the part that `conclude` reads.
 const PART: &str = "intervals";
 
@@ -38,7 +38,7 @@ const COLUMNS: [Column; 4] = [
 
 /// What rests on clusters.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Sums {
+pub(super) struct Sums {
     y: f64,
     yy: f64,
     xy: f64,
@@ -50,23 +50,52 @@ struct Sums {
 impl Sums {
     /// The interval and what it rests on.
     fn interval(self) -> (Option<[f64; 2]>, &'static str) {
-        if self.x <= 0.0 || self.y > self.x {
-            return (None, "none"); // tables that do not agree: of different ages
-        }
+        let Some(variance) = self.variance() else {
+            return (None, "none");
+        };
         let share = self.y / self.x;
-        let binomial = share * (1.0 - share) / self.x;
-        if self.clusters < CLUSTERS_MIN {
+        if self.is_few() {
             return (Some(wilson(share, self.x, Z)), "sampling_only");
         }
-        let k = self.clusters as f64;
-        let squares = self.yy - 2.0 * share * self.xy + share * share * self.xx;
-        let variance = (k / (k - 1.0) * squares / (self.x * self.x)).max(binomial);
-        let samples = if variance > 0.0 {
+        let samples = if share > 0.0 && share < 1.0 {
             share * (1.0 - share) / variance
         } else {
             self.x
         };
-        (Some(wilson(share, samples, student(k - 1.0))), "clusters")
+        let quantile = student(self.clusters as f64 - 1.0);
+        (Some(wilson(share, samples, quantile)), "clusters")
+    }
+
+    /// Too few clusters to tell how they differ.
+    pub(super) const fn is_few(&self) -> bool {
+        self.clusters < CLUSTERS_MIN
+    }
+
+    /// Variance of the share, never below that of the samples alone; `None` where nothing can be told.
+    pub(super) fn variance(&self) -> Option<f64> {
+        if self.x <= 0.0 || self.y > self.x {
+            return None; // tables that do not agree: of different ages
+        }
+        let share = self.y / self.x;
+        // Of a share of 0 or 1: what half a sample more, or less, would say.
+        let likely = share.clamp(0.5 / self.x.max(1.0), 1.0 - 0.5 / self.x.max(1.0));
+        let binomial = likely * (1.0 - likely) / self.x;
+        if self.is_few() {
+            return Some(binomial);
+        }
+        let k = self.clusters as f64;
+        let squares = self.yy - 2.0 * share * self.xy + share * share * self.xx;
+        Some((k / (k - 1.0) * squares / (self.x * self.x)).max(binomial))
+    }
+
+    /// The same partition for a row without a sample.
+    pub(super) const fn of_nothing(self) -> Self {
+        Self {
+            y: 0.0,
+            yy: 0.0,
+            xy: 0.0,
+            ..self
+        }
     }
 }
 
@@ -248,13 +277,11 @@ fn part(
     }
 }
 
-/// Puts intervals behind the column `share`.
-pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
-    let part = answer.parts.iter().position(|part| part.name == PART);
-    let part = part.map(|at| answer.parts.remove(at));
+/// Rows of a part by their keys.
+pub(super) fn sums(rows: &[Vec<Value>], keys: usize) -> BTreeMap<Vec<String>, Sums> {
     let mut sums: BTreeMap<Vec<String>, Sums> = BTreeMap::new();
-    for row in part.iter().flat_map(|part| &part.rows) {
-        let key = row.iter().take(keys.len()).map(Value::to_string).collect();
+    for row in rows {
+        let key = row.iter().take(keys).map(Value::to_string).collect();
         let [.., y, yy, xy, x, xx, Value::Number(clusters)] = row.as_slice() else {
             continue;
         };
@@ -272,6 +299,15 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
         };
         sums.insert(key, of_row);
     }
+    sums
+}
+
+/// Puts intervals behind the column `share`.
+pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
+    let part = answer.parts.iter().position(|part| part.name == PART);
+    let part = part.map(|at| answer.parts.remove(at));
+    let rows = part.map(|part| part.rows).unwrap_or_default();
+    let sums = sums(&rows, keys.len());
     let places: Vec<usize> = keys.iter().filter_map(|key| answer.column(key)).collect();
     let Some(behind) = answer.column("share").map(|share| share + 1) else {
         return;

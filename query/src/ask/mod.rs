@@ -4,12 +4,15 @@
 //! A question has one list of rows. Some ask for more once those rows are there (`more`): parts beside them, or what
 //! completes them (`conclude`), such as intervals.
 
+mod annotate;
 mod breakdown;
 mod completeness;
 mod data;
+mod diff;
 mod error;
 mod faults;
 mod filter;
+mod flamegraph;
 mod functions;
 mod grouped;
 mod hosts;
@@ -17,24 +20,31 @@ mod interval;
 mod kernel;
 mod latency;
 mod ledger;
+mod lines;
 mod numa;
+mod pages;
 mod plan;
 mod question;
 mod samples;
 mod table;
 pub(crate) mod time;
 
+pub use annotate::Annotate;
 pub use breakdown::{Breakdown, BreakdownBy};
 pub use data::Data;
+pub use diff::Diff;
 pub use error::AskError;
 pub use faults::Faults;
 pub use filter::{Dimension, Filter};
+pub use flamegraph::Flamegraph;
 pub use functions::{Estimator, Functions};
 pub use hosts::Hosts;
 pub use kernel::Kernel;
 pub use latency::Latency;
 pub use ledger::Ledger;
+pub use lines::Lines;
 pub use numa::Numa;
+pub use pages::Pages;
 pub use plan::{PartPlan, Plan};
 pub use question::{Extra, Name, Question, Values};
 pub use samples::Keys;
@@ -55,6 +65,9 @@ pub(crate) trait Ask: Sized {
     const DIMENSIONS: &'static [Dimension];
     /// Parameters besides `since`, `until`, `limit`, `format` and the filters.
     const EXTRA: &'static [Extra];
+
+    /// Rows unless the caller says otherwise.
+    const LIMIT: u32 = LIMIT_DEFAULT;
 
     /// From its filter and its own parameters.
     fn read(filter: Filter, given: &Given<'_>) -> Result<Self, AskError>;

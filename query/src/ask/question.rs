@@ -3,8 +3,8 @@
 use memwide_proto::v1;
 
 use super::{
-    Ask, AskError, Breakdown, Data, Dimension, Faults, Filter, Functions, Given, Hosts, Kernel,
-    Latency, Ledger, Numa, PartPlan, Plan,
+    Annotate, Ask, AskError, Breakdown, Data, Diff, Dimension, Faults, Filter, Flamegraph,
+    Functions, Given, Hosts, Kernel, Latency, Ledger, Lines, Numa, Pages, PartPlan, Plan,
 };
 use crate::answer::{Answer, Value};
 
@@ -24,6 +24,8 @@ pub struct Extra {
 pub enum Values {
     /// True or false.
     Flag,
+    /// Any text.
+    Text,
     /// One of these.
     One(fn() -> Vec<&'static str>),
     /// Several of these, by commas or repeated.
@@ -56,6 +58,11 @@ macro_rules! questions {
             /// One sentence for the API document.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)+ }
+            }
+
+            /// Rows of an answer unless the caller says otherwise.
+            pub const fn limit(self) -> u32 {
+                match self { $(Self::$name => <$name as Ask>::LIMIT,)+ }
             }
 
             /// Filters it takes.
@@ -103,6 +110,16 @@ questions! {
     Latency = "latency";
     /// Which data is slow: variables, heap, stacks, files, by region.
     Data = "data";
+    /// Which pages are used from where, and which lie on the wrong node.
+    Pages = "pages";
+    /// Which cache lines are fought over or shared falsely, on how many hosts.
+    Lines = "lines";
+    /// Call paths with what was sampled in them: what flame graphs are made of.
+    Flamegraph = "flamegraph";
+    /// On which instructions of functions samples fall.
+    Annotate = "annotate";
+    /// What changed between two ranges, builds or sets of hosts, and whether by more than the noise.
+    Diff = "diff";
     /// Where page faults come from, by function and memory, minor and major apart.
     Faults = "faults";
     /// What the kernel does for processes, and what merely interrupts them.

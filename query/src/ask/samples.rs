@@ -13,8 +13,8 @@ pub(super) const DATA: &str = "SELECT n.data_id AS data_id, argMax(n.name, n.las
      FROM mappings GROUP BY mapping_id) AS m ON m.mapping_id = n.mapping_id GROUP BY data_id";
 
 /// Node of each CPU of each host, by its newest facts.
-pub(super) const NODES: &str = "SELECT host, argMax(h.cpu_nodes, h.time) AS cpu_nodes FROM hosts AS h \
-     WHERE notEmpty(h.cpu_nodes) GROUP BY host";
+pub(super) const NODES: &str = "SELECT h.host AS node_host, argMax(h.cpu_nodes, h.time) AS cpu_nodes FROM hosts AS h \
+     WHERE notEmpty(h.cpu_nodes) GROUP BY node_host";
 
 /// Node of the CPU of a sample `s` joined to [`NODES`] `n`; null: not known.
 pub(super) const CPU_NODE: &str =
@@ -25,6 +25,11 @@ pub(super) const PAGE_NODE: &str = "nullIf(s.page_node, 255)";
 
 /// Names of a sample's function, joined as `f`; missing ones as questions show them.
 pub(super) const FUNCTION: &str = "if(f.function = '', '[unknown]', f.function)";
+
+/// A whole number as `0x…`, without zeros before it.
+pub(super) fn hexadecimal(number: &str) -> String {
+    format!("if({number} = 0, '0x0', concat('0x', trim(LEADING '0' FROM lower(hex({number})))))")
+}
 
 /// Conditions on rows of `samples AS s`: the range and every filter.
 pub(super) fn conditions(statement: &mut Statement, filter: &Filter, range: Range) -> String {

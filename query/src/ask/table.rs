@@ -307,7 +307,12 @@ impl Source {
         ids.extend(&joins.ids);
         let selected: Vec<&str> = ids
             .iter()
-            .map(|id| if *id == "hour" { HOUR_AS } else { *id })
+            .map(|id| match *id {
+                "hour" => HOUR_AS,
+                "page" => PAGE_AS,
+                "page_bytes" => PAGE_BYTES_AS,
+                own => own,
+            })
             .collect();
         let mut sums: Vec<String> = all_sums()
             .map(|sum| format!("{} AS {}", self.sum(sum), sum.rollup))
@@ -332,6 +337,12 @@ impl Source {
             table = self.table.name(),
             conditions = self.conditions,
         )
+    }
+
+    /// The same rows, each with what `columns` say; `join` brings what they need.
+    pub(super) fn wrapped(mut self, columns: &str, join: &str) -> Self {
+        self.from = format!("(SELECT {columns} FROM {} {join}) AS s", self.from);
+        self
     }
 
     /// Of its rows those that a condition holds for.
@@ -422,6 +433,10 @@ impl Source {
 
 /// The hour of a row, in seconds since 1970, whatever the type of its time.
 const HOUR: &str = "toUnixTimestamp(toStartOfHour(s.time))";
+/// Where the page of an address begins; pages of which nobody told the size are small ones.
+const PAGE_AS: &str = "bitShiftLeft(bitShiftRight(s.addr, if(s.page_shift = 0, 12, s.page_shift)), if(s.page_shift = 0, 12, s.page_shift)) AS page";
+const PAGE_BYTES_AS: &str =
+    "if(s.page_shift = 0, NULL, bitShiftLeft(toUInt64(1), s.page_shift)) AS page_bytes";
 const HOUR_AS: &str = "toUnixTimestamp(toStartOfHour(s.time)) AS hour";
 /// `time` within the range, for a column of nanoseconds or of seconds.
 pub(super) fn time_condition(statement: &mut Statement, nanoseconds: bool, range: Range) -> String {

@@ -1,6 +1,8 @@
 //! HTTP: routes, what every answer carries, and problems as documents.
 
+mod export;
 mod hosts;
+mod missing;
 mod openapi;
 mod page;
 mod questions;
@@ -34,9 +36,16 @@ const FURTHER: &[(&str, &[&str])] = &[
 /// Paths of the API and their methods; the document and the router are held to it by a test.
 pub(crate) fn paths() -> Vec<(String, &'static [&'static str])> {
     let question = |name: &Name| (format!("/api/v1/{}", name.name()), &["get"] as &[&str]);
+    let export = |export: &export::Export| (export.path().to_owned(), &["get"] as &[&str]);
     let further = FURTHER.iter();
     let further = further.map(|(path, methods)| ((*path).to_owned(), *methods));
-    Name::ALL.iter().map(question).chain(further).collect()
+    let exports = export::Export::ALL.iter().map(export);
+    Name::ALL
+        .iter()
+        .map(question)
+        .chain(exports)
+        .chain(further)
+        .collect()
 }
 
 /// The routes of page and API. `loopback`: the listener is on loopback only, so a request that names another host was
@@ -47,6 +56,15 @@ pub(crate) fn router(service: Service, loopback: bool) -> Router {
         let answer =
             move |service, query, headers| questions::answer(*name, service, query, headers);
         router = router.route(&format!("/api/v1/{}", name.name()), get(answer));
+    }
+    for export in export::Export::ALL {
+        let answer =
+            move |service, query, headers| export::answer(*export, service, query, headers);
+        router = router.route(export.path(), get(answer));
+    }
+    for (at, (name, ..)) in missing::MISSING.iter().enumerate() {
+        let answer = move || async move { missing::answer(at) };
+        router = router.route(&format!("/api/v1/{name}"), get(answer));
     }
     let router = router
         .route("/api/v1/sql", get(sql::get).post(sql::post))

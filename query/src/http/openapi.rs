@@ -4,7 +4,8 @@ use memwide_service::build_info::BUILD;
 use serde_json::{Map, Value as Json, json};
 
 use super::Format;
-use crate::ask::{Dimension, LIMIT_DEFAULT, LIMIT_MAX, Name, Values};
+use super::export::Export;
+use crate::ask::{Dimension, LIMIT_MAX, Name, Values};
 
 /// The document.
 pub(super) fn document() -> Json {
@@ -16,13 +17,16 @@ pub(super) fn document() -> Json {
         }
         paths.insert(path, Json::Object(operations));
     }
+    let missing = super::missing::MISSING.iter();
+    let missing: Vec<&str> = missing.map(|(name, ..)| *name).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "memwide",
             "version": BUILD.version,
-            "description": "Questions about memory accesses of a fleet. Rows of different tiers and events stand side \
-                            by side and are not to be added up; every answer says how complete it is."
+            "description": format!("Questions about memory accesses of a fleet. Rows of different tiers and events stand side \
+                            by side and are not to be added up; every answer says how complete it is. {} answer 501 and say \
+                            what the pipeline does not carry.", missing.join(", "))
         },
         "paths": paths,
         "components": { "schemas": schemas() },
@@ -32,6 +36,9 @@ pub(super) fn document() -> Json {
 fn operation(path: &str, method: &str) -> Json {
     let name = path.rsplit('/').next().unwrap_or_default();
     let question = Name::ALL.iter().find(|question| question.name() == name);
+    if let Some(export) = Export::ALL.iter().find(|export| export.path() == path) {
+        return exported(*export);
+    }
     let (summary, parameters, schema) = match (question, name) {
         (Some(question), _) => (question.about(), of_question(*question), "Answer"),
         (None, "sql") if method == "get" => ("One statement that reads.", of_sql(), "SqlAnswer"),
@@ -65,6 +72,25 @@ fn operation(path: &str, method: &str) -> Json {
     operation
 }
 
+/// A call path export: the parameters of `flamegraph`, but no format.
+fn exported(export: Export) -> Json {
+    let mut parameters = of_question(Name::Flamegraph);
+    parameters.retain(|parameter| parameter["name"] != "format");
+    let mut content = Map::new();
+    content.insert(
+        export.content_type().to_owned(),
+        json!({ "schema": { "type": "string" } }),
+    );
+    let problem = json!({ "description": "A problem and its remedy.", "content": {
+        "application/problem+json": { "schema": reference("Problem") } } });
+    json!({
+        "operationId": format!("export_{}", export.path().rsplit('/').next().unwrap_or_default()),
+        "summary": export.about(),
+        "parameters": parameters,
+        "responses": { "200": { "description": "The profile.", "content": content }, "default": problem },
+    })
+}
+
 fn parameter(name: &str, description: &str, schema: impl Into<Json>) -> Json {
     json!({ "name": name, "in": "query", "description": description, "schema": schema.into() })
 }
@@ -87,7 +113,7 @@ fn of_question(question: Name) -> Vec<Json> {
         parameter(
             "limit",
             "Most rows.",
-            json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT }),
+            json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": question.limit() }),
         ),
         parameter(
             "format",
@@ -99,6 +125,7 @@ fn of_question(question: Name) -> Vec<Json> {
         let (name, about) = (extra.name, extra.about);
         parameters.push(match extra.values {
             Values::Flag => parameter(name, about, json!({ "type": "boolean" })),
+            Values::Text => parameter(name, about, json!({ "type": "string" })),
             Values::One(of) => parameter(name, about, json!({ "type": "string", "enum": of() })),
             Values::Several(of) => list(name, about, Some(of())),
         });

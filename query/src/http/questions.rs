@@ -14,7 +14,7 @@ use crate::service::Service;
 /// Header with the completeness where the body has no room for it.
 pub(super) const COMPLETENESS: &str = "memwide-completeness";
 
-type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 pub(super) async fn answer(
     name: Name,

@@ -7,11 +7,15 @@
 )]
 
 mod api;
+mod cookbook;
 mod count;
+mod difference;
 mod engine;
+mod export;
 mod fleet;
 mod grpc;
 mod numa;
+mod places;
 mod questions;
 mod sql;
 mod support;

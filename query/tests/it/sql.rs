@@ -40,6 +40,55 @@ const ATTACKS: &[&str] = &[
     "SELECT * FROM default.`/etc/passwd`",
     "SHOW PROCESSLIST",
     "SELECT 'unclosed",
+    // The same at any depth, behind any disguise.
+    "WITH x AS (SELECT 1 SETTINGS readonly = 0) SELECT * FROM x",
+    "SELECT (SELECT count() FROM url('http://127.0.0.1:1/', 'LineAsString'))",
+    "SELECT * FROM view(SELECT 1 SETTINGS readonly = 0)",
+    "SELECT 1 WHERE 1 IN (SELECT toUInt8(1) FROM file('/etc/passwd', 'LineAsString'))",
+    "SELECT 1 UNION ALL SELECT count() FROM file('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM/**/file/**/('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM file -- a comment\n('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM `file`('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM \"file\"('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM FiLe('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM file\u{a0}('/etc/passwd', 'LineAsString')",
+    "SELECT 1 sEtTiNgS readonly\t=\n0",
+    "EXPLAIN SELECT * FROM file('/etc/passwd', 'LineAsString')",
+    "DESCRIBE TABLE file('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM fileCluster('c', '/etc/passwd', 'LineAsString')",
+    "SELECT * FROM urlCluster('c', 'http://127.0.0.1:1/', 'LineAsString')",
+    "SELECT * FROM s3Cluster('c', 'http://127.0.0.1/x')",
+    "SELECT * FROM remoteSecure('127.0.0.1:9440', system.one)",
+    "SELECT * FROM cluster('default', system.one)",
+    "SELECT * FROM clusterAllReplicas('default', system.one)",
+    "SELECT * FROM mysql('127.0.0.1:1', 'a', 'b', 'c', 'd')",
+    "SELECT * FROM postgresql('127.0.0.1:1', 'a', 'b', 'c', 'd')",
+    "SELECT * FROM sqlite('/etc/passwd', 'x')",
+    "SELECT * FROM hdfs('hdfs://127.0.0.1:1/x', 'CSV')",
+    "SELECT * FROM azureBlobStorage('x', 'y', 'z')",
+    "SELECT * FROM dictionary('x')",
+    "SELECT dictGet('x', 'y', 1)",
+    "SELECT * FROM input('x String')",
+    "SELECT * FROM system.users",
+    "SELECT * FROM system.query_log",
+    "SELECT * FROM system.named_collections",
+    "SELECT * FROM system.dictionaries",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM samples INTO OUTFILE '/tmp/memwide-attack' FORMAT CSV",
+    "INSERT INTO FUNCTION file('/tmp/memwide-attack', 'CSV') SELECT 1",
+    "CREATE TEMPORARY TABLE x (a Int8)",
+    "CREATE FUNCTION f AS (x) -> x",
+    "CREATE DICTIONARY d (a Int8) PRIMARY KEY a SOURCE(FILE(path '/etc/passwd' format 'CSV')) LAYOUT(FLAT()) LIFETIME(1)",
+    "ATTACH TABLE samples",
+    "DETACH TABLE samples",
+    "RENAME TABLE samples TO other",
+    "TRUNCATE TABLE samples",
+    "OPTIMIZE TABLE samples FINAL",
+    "BACKUP TABLE samples TO File('/tmp/memwide-attack')",
+    "RESTORE TABLE samples FROM File('/tmp/memwide-attack')",
+    "SHOW GRANTS",
+    "SHOW CREATE USER default",
+    "USE system",
 ];
 
 async fn post(running: &Running, query: &str) -> crate::support::Reply {
@@ -134,6 +183,32 @@ async fn attacks(running: &Running) {
                 );
             }
         }
+    }
+    // Names come as parameters too, and are no way around.
+    for name in [
+        "system.processes",
+        "system`.`processes",
+        "samples`; DROP TABLE samples --",
+        "file('/etc/passwd')",
+    ] {
+        let body = json!({"query": "SELECT count() FROM {t:Identifier}", "params": {"t": name}});
+        let reply = running.sql(body).await;
+        assert!(
+            [400, 403].contains(&reply.status),
+            "{name}: {}",
+            reply.text()
+        );
+    }
+    let long = format!("SELECT '{}'", "x".repeat(4 << 20));
+    let deep = format!("SELECT {}1{}", "(".repeat(20_000), ")".repeat(20_000));
+    for huge in [long, deep] {
+        let reply = post(running, &huge).await;
+        assert!((400..500).contains(&reply.status), "{}", reply.status);
+        assert_eq!(
+            running.get("/api/v1/status").await.json()["ready"],
+            true,
+            "it still answers"
+        );
     }
     let left = post(running, "SELECT count() FROM samples").await.json();
     assert_eq!(left["rows"], json!([[SAMPLES]]));

@@ -8,8 +8,9 @@ use memwide_store::Store;
 use memwide_store::native::{Constant, append_constants, walk};
 use memwide_store::rows::{
     DataDef, DataRow, EventRow, Events, FACTS, Fleet1h, FleetRow, FunctionRow, FunctionsDef,
-    HostRow, Hosts, Ledger1m, LedgerRow, MappingRow, Mappings, Mix1m, MixRow, NativeBlock,
-    SampleRow, Samples, Sums, TableRows, TierOrNone, WorkloadRow, Workloads,
+    HostRow, Hosts, Ledger1m, LedgerRow, LocationRow, Locations, MappingRow, Mappings, Mix1m,
+    MixRow, NativeBlock, SampleRow, Samples, StackRow, Stacks, Sums, TableRows, TierOrNone,
+    WorkloadRow, Workloads,
 };
 
 /// 2026-11-20T10:00:00Z in seconds since 1970: the samples lie in the two hours from here on.
@@ -92,6 +93,9 @@ pub(crate) const DATA: &[Data] = &[
         address: 0x5555_0000_8fc0,
     },
 ];
+
+/// Callchains: id, and the places in them, innermost first.
+pub(crate) const STACKS: &[(u64, &[u64])] = &[(1, &[16, 32]), (2, &[49, 16, 32]), (3, &[64, 33])];
 
 /// Workloads: id, pod.
 pub(crate) const WORKLOADS: &[(u64, &str)] = &[(1, "cart-1"), (2, "cart-2")];
@@ -318,7 +322,28 @@ fn definitions() -> Vec<NativeBlock> {
             last_seen: BEGIN,
         });
     }
+    let (mut locations, mut stacks) = (Locations::default(), Stacks::default());
+    for (function_id, _) in FUNCTIONS {
+        for address in function_id * 16..function_id * 16 + 3 {
+            locations.push(&LocationRow {
+                location_id: address,
+                mapping_id: 5,
+                address,
+                function_id: *function_id,
+                last_seen: BEGIN,
+            });
+        }
+    }
+    for (stack_id, locations) in STACKS {
+        stacks.push(&StackRow {
+            stack_id: *stack_id,
+            locations,
+            last_seen: BEGIN,
+        });
+    }
     let mut blocks = functions.finish();
+    blocks.extend(locations.finish());
+    blocks.extend(stacks.finish());
     blocks.extend(data.finish());
     blocks.extend(mappings.finish());
     blocks.extend(events.finish());

@@ -157,7 +157,7 @@ fn sampled(statement: &mut Statement, filter: &Filter, plan: &Plan, ids: &str) -
          s.weight AS weight, s.data_id AS data_id, s.region AS region, \
          if(s.event_id IN (SELECT event_id FROM events WHERE population != '') AND s.retire_lat > 0, \
          toFloat64(s.retire_lat) * toFloat64(s.period), NULL) AS stall_cycles \
-         FROM samples AS s LEFT JOIN ({NODES}) AS n ON n.host = s.host \
+         FROM samples AS s LEFT JOIN ({NODES}) AS n ON n.node_host = s.host \
          LEFT JOIN function_names AS f ON f.function_id = s.function_id \
          WHERE {conditions} AND s.function_id IN ({ids}))"
     )

@@ -1,0 +1,146 @@
+//! Commands on files, asked of a server: the same tables, and JSON whose rows are objects as those of a file.
+
+use super::parts::{Part, ask_as_file, column, wide};
+use crate::cli::{FileArgs, FilterArgs, Format, ServerArgs};
+use crate::failure::Failure;
+
+const FAULTS: &[Part] = &[Part {
+    name: "",
+    title: "",
+    columns: &[
+        column("faults", ""),
+        column("share", ""),
+        wide("samples", ""),
+        column("kind", ""),
+        column("region", "memory"),
+        wide("pages", ""),
+        column("hosts", ""),
+        column("function", ""),
+        wide("module", "object"),
+    ],
+}];
+
+const KERNEL: &[Part] = &[
+    Part {
+        name: "",
+        title: "",
+        columns: &[
+            column("group", "for whom"),
+            column("context", ""),
+            column("samples", ""),
+            column("share", ""),
+            wide("loads", ""),
+            wide("stores", ""),
+            column("hosts", ""),
+            column("event", ""),
+        ],
+    },
+    Part {
+        name: "functions",
+        title: "Kernel functions by context",
+        columns: &[
+            column("samples", ""),
+            column("context", ""),
+            column("function", "kernel function"),
+            column("event", ""),
+        ],
+    },
+];
+
+const LINES: &[Part] = &[
+    Part {
+        name: "",
+        title: "Shared cache lines",
+        columns: &[
+            column("contended", ""),
+            column("hitm", ""),
+            wide("rmt_hitm", "rmt hitm"),
+            column("stores", ""),
+            wide("threads", ""),
+            wide("writers", ""),
+            column("hosts", ""),
+            column("verdict", ""),
+            column("address", ""),
+            column("data_symbol", "data"),
+            wide("data_module", "in"),
+            wide("line_id", "line"),
+        ],
+    },
+    Part {
+        name: "accesses",
+        title: "Who accesses them",
+        columns: &[
+            column("line_id", "line"),
+            column("offset", ""),
+            column("contended", ""),
+            column("loads", ""),
+            column("stores", ""),
+            wide("threads", ""),
+            wide("cpus", ""),
+            wide("mean_latency", "mean"),
+            column("function", ""),
+            wide("module", ""),
+        ],
+    },
+];
+
+const ANNOTATE: &[Part] = &[Part {
+    name: "",
+    title: "",
+    columns: &[
+        column("share", ""),
+        column("samples", ""),
+        column("mean_latency", "mean"),
+        column("offset", ""),
+        wide("address", ""),
+        wide("remote_samples", "remote"),
+        wide("hosts", ""),
+        column("function", ""),
+        wide("source_file", "source"),
+        wide("source_line", "line"),
+        column("event", ""),
+    ],
+}];
+
+const DIFF: &[Part] = &[Part {
+    name: "",
+    title: "",
+    columns: &[
+        column("share_before", "before"),
+        column("share_after", "after"),
+        column("change", ""),
+        wide("change_low", "low"),
+        wide("change_high", "high"),
+        column("changed", ""),
+        wide("p_value", "p"),
+        wide("ci_basis", ""),
+        column("function", ""),
+        wide("module", ""),
+        column("event", ""),
+    ],
+}];
+
+/// Answers a command by a server if one is given; `None`: read the file.
+pub(super) fn answered(question: &str, file: &FileArgs) -> Option<Result<(), Failure>> {
+    let (server, filter) = file.asked()?;
+    Some(asked(&server, question, &filter, &[], file.rows.format))
+}
+
+/// Asks a question in the way of the command on files that answers it.
+pub(super) fn asked(
+    server: &ServerArgs,
+    question: &str,
+    filter: &FilterArgs,
+    further: &[(&str, Option<String>)],
+    format: Format,
+) -> Result<(), Failure> {
+    let parts = match question {
+        "faults" => FAULTS,
+        "kernel" => KERNEL,
+        "lines" => LINES,
+        "annotate" => ANNOTATE,
+        "diff" => DIFF,
+        _ => &[],
+    };
+    ask_as_file(server, question, filter, further, parts, format)
+}

@@ -1,0 +1,30 @@
+//! `memwide pages`: pages of a fleet by where they are used from.
+
+use super::parts::{Part, ask, column, wide};
+use crate::cli::AskArgs;
+use crate::failure::Failure;
+
+const PARTS: &[Part] = &[Part {
+    name: "",
+    title: "",
+    columns: &[
+        column("remote_samples", "remote"),
+        column("samples", ""),
+        column("mean_latency", "mean"),
+        column("page_nodes", "lies on"),
+        column("cpu_nodes", "used on"),
+        column("verdict", ""),
+        column("page", ""),
+        wide("page_bytes", "size"),
+        column("host", ""),
+        wide("pid", ""),
+        wide("comm", ""),
+        wide("region", ""),
+        column("data_symbol", "data"),
+        wide("event", ""),
+    ],
+}];
+
+pub(crate) fn run(args: &AskArgs) -> Result<(), Failure> {
+    ask(&args.server, "pages", &args.filter, &[], PARTS, args.format)
+}

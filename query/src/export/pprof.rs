@@ -1,0 +1,155 @@
+//! pprof's `profile.proto`, uncompressed, which `pprof` reads as well as gzip.
+//!
+//! Fields used, by number:
+//!
+//! ```text
+//! Profile   1 sample_type  2 sample  4 location  5 function  6 string_table  9 time_nanos  10 duration_nanos
+//!           13 comment  14 default_sample_type
+//! ValueType 1 type  2 unit          Sample   1 location_id (packed)  2 value (packed)  3 label
+//! Label     1 key  2 str            Location 1 id  4 line      Line 1 function_id      Function 1 id  2 name
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::{OTHER, events};
+use crate::answer::Answer;
+
+/// Texts by number; the first is empty.
+#[derive(Debug)]
+struct Strings {
+    numbers: BTreeMap<String, u64>,
+    all: Vec<String>,
+}
+
+impl Strings {
+    fn new() -> Self {
+        Self {
+            numbers: BTreeMap::from([(String::new(), 0)]),
+            all: vec![String::new()],
+        }
+    }
+
+    fn number(&mut self, text: &str) -> u64 {
+        if let Some(known) = self.numbers.get(text) {
+            return *known;
+        }
+        let number = self.all.len() as u64;
+        self.all.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+}
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(u8::try_from(value & 0x7f).unwrap_or(0) | 0x80);
+        value >>= 7;
+    }
+    out.push(u8::try_from(value).unwrap_or(0));
+}
+
+fn number(out: &mut Vec<u8>, field: u64, value: u64) {
+    varint(out, field << 3);
+    varint(out, value);
+}
+
+fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
+    varint(out, field << 3 | 2);
+    varint(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+fn packed(out: &mut Vec<u8>, field: u64, values: &[u64]) {
+    let mut inner = Vec::new();
+    for value in values {
+        varint(&mut inner, *value);
+    }
+    bytes(out, field, &inner);
+}
+
+/// The profile: samples, and weight in cycles; tier and event of each sample are labels. `range` in nanoseconds since 1970.
+pub(crate) fn pprof(answer: &Answer, (since_ns, until_ns): (u64, u64)) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut strings = Strings::new();
+    for (name, unit) in [("samples", "count"), ("weight", "cycles")] {
+        let mut kind = Vec::new();
+        number(&mut kind, 1, strings.number(name));
+        number(&mut kind, 2, strings.number(unit));
+        bytes(&mut out, 1, &kind);
+    }
+    // A function is a location: places within functions are not what a path is made of.
+    let mut functions: BTreeMap<String, u64> = BTreeMap::new();
+    let mut sample = |frames: &[String],
+                      values: [u64; 2],
+                      labels: &[(&str, &str)],
+                      out: &mut Vec<u8>,
+                      strings: &mut Strings| {
+        let innermost_first: Vec<u64> = frames
+            .iter()
+            .rev()
+            .map(|frame| {
+                let next = functions.len() as u64 + 1;
+                *functions.entry(frame.clone()).or_insert(next)
+            })
+            .collect();
+        let mut one = Vec::new();
+        packed(&mut one, 1, &innermost_first);
+        packed(&mut one, 2, &values);
+        for (key, value) in labels {
+            let mut label = Vec::new();
+            number(&mut label, 1, strings.number(key));
+            number(&mut label, 2, strings.number(value));
+            bytes(&mut one, 3, &label);
+        }
+        bytes(out, 2, &one);
+    };
+    for event in events(answer, "samples") {
+        for path in &event.paths {
+            // Weights are sums of whole cycles.
+            let values = [path.samples, whole(path.weight)];
+            let labels = [
+                ("event", event.name.as_str()),
+                ("tier", event.tier.as_str()),
+            ];
+            sample(&path.frames, values, &labels, &mut out, &mut strings);
+        }
+    }
+    if let Some(other) = &answer.other {
+        sample(
+            &[OTHER.to_owned()],
+            [other.samples, 0],
+            &[],
+            &mut out,
+            &mut strings,
+        );
+    }
+    for (name, id) in &functions {
+        let (mut line, mut location, mut function) = (Vec::new(), Vec::new(), Vec::new());
+        number(&mut line, 1, *id);
+        number(&mut location, 1, *id);
+        bytes(&mut location, 4, &line);
+        bytes(&mut out, 4, &location);
+        number(&mut function, 1, *id);
+        number(&mut function, 2, strings.number(name));
+        bytes(&mut out, 5, &function);
+    }
+    for note in &answer.notes {
+        number(&mut out, 13, strings.number(note));
+    }
+    number(&mut out, 14, strings.number("samples"));
+    number(&mut out, 9, since_ns);
+    number(&mut out, 10, until_ns.saturating_sub(since_ns));
+    for text in &strings.all {
+        bytes(&mut out, 6, text.as_bytes());
+    }
+    out
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sums of u32; what is above is clamped"
+)]
+fn whole(real: f64) -> u64 {
+    real.max(0.0) as u64
+}

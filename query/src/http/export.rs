@@ -1,0 +1,93 @@
+//! `GET /api/v1/export/…`: call paths in the formats of other tools; the parameters are those of `flamegraph`.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+
+use super::questions::{Pairs, unreadable, with_completeness};
+use crate::ask::{Estimator, Name, Question};
+use crate::export;
+use crate::metrics;
+use crate::problem::Problem;
+use crate::service::Service;
+
+/// A format of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Export {
+    /// pprof's protobuf.
+    Pprof,
+    /// Folded stacks.
+    Folded,
+    /// speedscope's JSON.
+    Speedscope,
+}
+
+impl Export {
+    pub(super) const ALL: &'static [Self] = &[Self::Pprof, Self::Folded, Self::Speedscope];
+
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Pprof => "/api/v1/export/pprof",
+            Self::Folded => "/api/v1/export/folded",
+            Self::Speedscope => "/api/v1/export/speedscope",
+        }
+    }
+
+    pub(super) const fn about(self) -> &'static str {
+        match self {
+            Self::Pprof => {
+                "Call paths as a pprof profile: samples and weight, tier and event as labels."
+            }
+            Self::Folded => {
+                "Call paths as folded stacks: one line a path, with the estimator `by`."
+            }
+            Self::Speedscope => {
+                "Call paths for speedscope: one profile an event, by the estimator `by`."
+            }
+        }
+    }
+
+    pub(super) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Pprof => "application/octet-stream",
+            Self::Folded => "text/plain; charset=utf-8",
+            Self::Speedscope => "application/json",
+        }
+    }
+}
+
+pub(super) async fn answer(
+    export: Export,
+    State(service): State<Service>,
+    pairs: Pairs,
+    _: HeaderMap,
+) -> Response {
+    let outcome = answered(export, &service, pairs).await;
+    metrics::count(&outcome);
+    outcome.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn answered(export: Export, service: &Service, pairs: Pairs) -> Result<Response, Problem> {
+    let pairs = pairs.map_err(|rejection| unreadable(&rejection))?.0;
+    let question = Question::parse(Name::Flamegraph, &pairs, Service::now_ns())?;
+    let by = match &question {
+        Question::Flamegraph(flamegraph) => flamegraph.by,
+        _ => Estimator::default(),
+    };
+    let range = question.plan().range;
+    let answer = service.answer(&question).await?;
+    let unit = answer
+        .column(by.name())
+        .and_then(|at| answer.columns.get(at));
+    let unit = unit.map_or("", |column| column.unit);
+    let body = match export {
+        Export::Pprof => export::pprof(&answer, (range.since_ns, range.until_ns)),
+        Export::Folded => export::folded(&answer, by.name()).into_bytes(),
+        Export::Speedscope => export::speedscope(&answer, by.name(), unit)
+            .to_string()
+            .into_bytes(),
+    };
+    let mut response = ([(header::CONTENT_TYPE, export.content_type())], body).into_response();
+    with_completeness(&mut response, &answer.completeness);
+    Ok(response)
+}
