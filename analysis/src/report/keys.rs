@@ -158,7 +158,7 @@ impl Key {
 }
 
 /// What a number means.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shown<'a> {
     /// The text or number.
     pub value: Value<'a>,
@@ -167,7 +167,7 @@ pub struct Shown<'a> {
 }
 
 /// A text or a number.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Value<'a> {
     /// Nobody knows.
     Unknown,

@@ -9,6 +9,7 @@ mod keys;
 mod measures;
 mod names;
 mod nodes;
+mod order;
 mod parts;
 mod paths;
 mod rows;

@@ -36,6 +36,8 @@ struct Path {
     /// The innermost function, before it those that were inlined into it.
     leaf: Span,
     callers: Span,
+    /// Where the sums of the row are that it led to last; mostly there is one only.
+    last: Option<(u32, u32)>,
 }
 
 /// Paths, and which rows they lead to.
@@ -123,7 +125,12 @@ impl Paths {
         let Some((at, leaf)) = at.zip(self.append(leaf.iter().copied())) else {
             return NO_PATH;
         };
-        self.all.push(Path { leaf, callers });
+        let last = None;
+        self.all.push(Path {
+            leaf,
+            callers,
+            last,
+        });
         self.index.insert(hash, at);
         at
     }
@@ -139,6 +146,19 @@ impl Paths {
 
     /// Counts samples of a row and their sum of the estimator.
     pub(super) fn add(&mut self, row: u32, path: u32, samples: u64, value: f64) {
+        let last = self.all.get(path as usize).and_then(|path| path.last);
+        let at = match last {
+            Some((before, at)) if before == row => at,
+            _ => self.share_of(row, path),
+        };
+        if let Some(share) = self.shares.get_mut(at as usize) {
+            share.samples += samples;
+            share.value += value;
+        }
+    }
+
+    /// Where the sums of a row and a path are.
+    fn share_of(&mut self, row: u32, path: u32) -> u32 {
         let mut hasher = rustc_hash::FxHasher::default();
         (u64::from(row) << 32 | u64::from(path)).hash(&mut hasher);
         let hash = hasher.finish();
@@ -152,7 +172,7 @@ impl Paths {
             at
         } else {
             let Ok(at) = u32::try_from(self.shares.len()) else {
-                return;
+                return u32::MAX; // no file has so many samples
             };
             self.shares.push(Share {
                 row,
@@ -163,10 +183,10 @@ impl Paths {
             self.share_index.insert(hash, at);
             at
         };
-        if let Some(share) = self.shares.get_mut(at as usize) {
-            share.samples += samples;
-            share.value += value;
+        if let Some(path) = self.all.get_mut(path as usize) {
+            path.last = Some((row, at));
         }
+        at
     }
 
     /// What came by which path.

@@ -5,6 +5,7 @@ use super::calls::Children;
 use super::index::Index;
 use super::keys::{First, Key, Reader, Shown};
 use super::measures::{Measures, Weights};
+use super::order::in_order;
 use super::paths::{NO_PATH, Paths};
 use crate::interval::share;
 use crate::significance::Sums;
@@ -373,36 +374,15 @@ impl Rows {
             .filter(|(_, total)| total.samples > 0)
     }
 
-    /// All rows: by event, the largest share first, equal ones by their texts.
+    /// All rows: by event, the largest share first, equal ones by their texts, then as they come in the file.
     pub fn ready(&self) -> Vec<Ready<'_>> {
-        let mut order: Vec<(u32, f64, usize)> = Vec::with_capacity(self.all.len());
-        for (at, row) in self.all.iter().enumerate() {
-            let own = self.share(at).map(|(part, _)| part);
-            let children = self.children_of(at).map(|children| children.share);
-            let part = children.unwrap_or(own).unwrap_or(0.0);
-            order.push((row.event, part, at));
-        }
-        let met = |at: usize| self.rest.get(at).map(|rest| rest.met);
-        order.sort_unstable_by(|one, other| {
-            let by_share = other.1.total_cmp(&one.1);
-            let by_share = one.0.cmp(&other.0).then(by_share);
-            by_share.then_with(|| met(one.2).cmp(&met(other.2)))
-        });
-        let mut ready: Vec<Ready<'_>> = order
-            .iter()
-            .filter_map(|(_, _, at)| self.ready_row(*at))
-            .collect();
-        let part = |row: &Ready<'_>| match row.children {
-            Some(children) => children.share,
-            None => row.share.map(|(part, _)| part),
-        };
-        let equal = |one: &Ready<'_>, other: &Ready<'_>| {
-            one.event == other.event && part(one) == part(other)
-        };
-        for same in ready.chunk_by_mut(equal) {
-            same.sort_by(|one, other| one.keys.cmp(&other.keys));
-        }
-        ready
+        let mut met: Vec<usize> = (0..self.all.len()).collect();
+        met.sort_by_key(|at| self.rest.get(*at).map(|rest| rest.met));
+        in_order(
+            met.into_iter()
+                .filter_map(|at| self.ready_row(at))
+                .collect(),
+        )
     }
 
     fn measures(&self, at: usize) -> Option<Measures> {
