@@ -18,7 +18,7 @@ use crate::metrics::{self, Offer};
 use crate::order::{Answer, Order};
 use crate::partition::{FlushHead, Offered, Partition};
 use crate::publish::{Flush, Outcome, publish};
-use crate::ready::Cursors;
+use crate::ready::{Cursors, Flushes};
 use crate::rollup::{Memory, Rollup, Treatment};
 use crate::stream::{CursorRead, Nats, patiently, read_cursor};
 
@@ -99,10 +99,17 @@ pub(crate) struct Owner {
     in_flight_bytes: u64,
     shown_bytes: u64,
     cursors: Cursors,
+    flushes: Flushes,
 }
 
 impl Owner {
-    pub(crate) fn new(index: u16, nats: Nats, partition: Partition, cursors: Cursors) -> Self {
+    pub(crate) fn new(
+        index: u16,
+        nats: Nats,
+        partition: Partition,
+        cursors: Cursors,
+        flushes: Flushes,
+    ) -> Self {
         Self {
             index,
             nats,
@@ -114,6 +121,7 @@ impl Owner {
             in_flight_bytes: 0,
             shown_bytes: 0,
             cursors,
+            flushes,
         }
     }
 
@@ -308,6 +316,7 @@ impl Owner {
             self.index,
             head,
             rollup,
+            self.flushes.clone(),
             give_up.clone(),
         )));
         Ok(())
@@ -383,6 +392,7 @@ async fn flush(
     partition: u16,
     head: FlushHead,
     rollup: Rollup,
+    told: Flushes,
     give_up: CancellationToken,
 ) -> anyhow::Result<Landed> {
     let begin = clock::instant();
@@ -403,12 +413,13 @@ async fn flush(
         messages,
         rows,
     };
-    let outcome = publish(&nats, &flush, &give_up)
-        .await
-        .map_err(|failure: StreamError| {
-            anyhow::Error::new(failure)
-                .context(format!("cannot commit a flush of partition {partition}"))
-        })?;
+    let outcome =
+        publish(&nats, &flush, &told, &give_up)
+            .await
+            .map_err(|failure: StreamError| {
+                anyhow::Error::new(failure)
+                    .context(format!("cannot commit a flush of partition {partition}"))
+            })?;
     let seconds = begin.elapsed().as_secs_f64();
     Ok(Landed {
         outcome,

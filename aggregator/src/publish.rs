@@ -25,6 +25,7 @@ use serde::Deserialize;
 use crate::error::{Cause, StreamError};
 use crate::metrics::{self, FlushEnd};
 use crate::partition::{FlushHead, Judged};
+use crate::ready::Flushes;
 use crate::stream::{CursorRead, FIRST_PAUSE, LONGEST_PAUSE, Nats, read_cursor};
 
 /// What is asked of the server here.
@@ -36,6 +37,9 @@ const PACE_BYTES: usize = 1 << 20;
 
 /// How long an answer may take where the connection has no bound of its own.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// After so many attempts a person hears that a flush is not taken.
+const TELL_ATTEMPTS: u32 = 3;
 
 /// A flush ready to be sent.
 #[derive(Debug)]
@@ -84,6 +88,7 @@ struct Refusal {
 pub(crate) async fn publish(
     nats: &Nats,
     flush: &Flush,
+    told: &Flushes,
     stop: &CancellationToken,
 ) -> Result<Outcome, StreamError> {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -96,12 +101,16 @@ pub(crate) async fn publish(
         match outcome {
             Ok(sequence) => {
                 metrics::FLUSHES.add(FlushEnd::Committed, 1);
+                told.taken(flush.partition);
                 return Ok(Outcome::Committed(sequence));
             }
             Err(failure) if !failure.is_retryable() => return Err(failure),
             Err(failure) => {
-                if backoff.attempts() == 3 {
+                if backoff.attempts() == TELL_ATTEMPTS {
                     tracing::warn!(partition = flush.partition, error = %Chain(&failure), "flush not taken; trying on");
+                }
+                if backoff.attempts() >= TELL_ATTEMPTS {
+                    told.held(flush.partition, Chain(&failure).to_string());
                 }
                 tracing::debug!(partition = flush.partition, error = %Chain(&failure), "flush not answered");
             }
@@ -121,10 +130,12 @@ pub(crate) async fn publish(
         match flush.head.judge(read.cursor.as_ref(), read.sequence) {
             Judged::Committed => {
                 metrics::FLUSHES.add(FlushEnd::Recovered, 1);
+                told.taken(flush.partition);
                 return Ok(Outcome::Committed(read.sequence));
             }
             Judged::Fenced => {
                 metrics::FLUSHES.add(FlushEnd::Fenced, 1);
+                told.taken(flush.partition);
                 return Ok(Outcome::Fenced(read));
             }
             Judged::Again => {}

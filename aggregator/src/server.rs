@@ -24,7 +24,7 @@ use crate::error::AggregatorError;
 use crate::metrics;
 use crate::owner::{Command, Owner};
 use crate::partition::Partition;
-use crate::ready::Cursors;
+use crate::ready::{Cursors, Flushes};
 use crate::stream::{connect, ensure, patiently};
 
 use v1::accumulate_server::{Accumulate, AccumulateServer};
@@ -50,7 +50,8 @@ const WINDOW_BYTES: u32 = 1 << 20;
 /// NATS may come later than this: until it is there and the stream is verified, connections wait. A stream with
 /// settings that would break the delivery promise is an error.
 ///
-/// Conditions of `readiness`: `nats` (connected), `stream` (verified), `cursors` (those of all partitions are read).
+/// Conditions of `readiness`: `nats` (connected), `stream` (verified), `cursors` (those of all partitions are
+/// read), `flushes` (the stream takes what partitions have).
 pub async fn serve(
     config: Config,
     listener: TcpListener,
@@ -66,6 +67,7 @@ pub async fn serve(
     }
     let verified = readiness.expect("stream", "not verified yet: NATS has not answered");
     let cursors = Cursors::new(&readiness, config.partitions);
+    let flushes = Flushes::new(&readiness);
     let nats = connect(&config.nats, "aggregator", &readiness).await?;
     let ensured = patiently("stream", &stop, || {
         ensure(&nats, &config.nats, config.partitions)
@@ -89,6 +91,7 @@ pub async fn serve(
             nats.clone(),
             Partition::new(config.limits(), publisher),
             cursors.clone(),
+            flushes.clone(),
         );
         tasks.spawn(
             format!("partition {index}"),

@@ -36,6 +36,7 @@ pub struct Deployment {
     running: BTreeMap<String, Running>,
     engine: u16,
     folder: tempfile::TempDir,
+    stream: Option<tempfile::TempDir>,
 }
 
 fn free_port() -> u16 {
@@ -46,13 +47,22 @@ fn free_port() -> u16 {
 impl Deployment {
     /// Starts nats-server, the engine, `aggregator-1`, `sink-1`, `decoder-1`, `decoder-2` and `query`, and waits for all.
     pub fn start() -> Self {
+        let stream = tempfile::tempdir().unwrap();
+        let mut deployment = Self::start_with_stream_in(stream.path());
+        deployment.stream = Some(stream);
+        deployment
+    }
+
+    /// The same with the stream's files in a folder of the caller's.
+    pub fn start_with_stream_in(stream: &Path) -> Self {
         let mut deployment = Self {
             recipes: BTreeMap::new(),
             running: BTreeMap::new(),
             engine: free_port(),
             folder: tempfile::tempdir().unwrap(),
+            stream: None,
         };
-        deployment.plan_servers();
+        deployment.plan_servers(stream);
         let nats = deployment.recipes["nats"].port;
         let nats = format!("[nats]\nurl = \"nats://127.0.0.1:{nats}\"\ntoken = \"{PASSWORD}\"\n");
         for name in ["aggregator-1", "aggregator-2"] {
@@ -107,15 +117,10 @@ impl Deployment {
         folder
     }
 
-    fn plan_servers(&mut self) {
+    fn plan_servers(&mut self, stream: &Path) {
         let port = free_port();
         let config = self.folder().join("nats.conf");
-        let text = memwide_aggregator::server_config(
-            port,
-            &self.make("stream"),
-            &self.make("ports"),
-            PASSWORD,
-        );
+        let text = memwide_aggregator::server_config(port, stream, &self.make("ports"), PASSWORD);
         std::fs::write(&config, text).unwrap();
         let nats = Recipe {
             program: tools::nats_server().unwrap(),

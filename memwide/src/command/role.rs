@@ -7,8 +7,11 @@ use anyhow::Context as _;
 use memwide_service::admin::{self, Admin, Readiness};
 use memwide_service::config::Loader;
 use memwide_service::metrics::{Metric, Registry};
+use memwide_service::retry::Backoff;
 use memwide_service::run::{Tasks, stop_on_signal};
+use memwide_service::telemetry::Chain;
 use memwide_service::{CancellationToken, telemetry};
+use memwide_store::{Advice, Store, StoreError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,6 +20,9 @@ use std::time::Duration;
 
 /// A stopping service has this long to drain.
 const DRAIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// First and longest pause between two questions whether the store is there.
+const STORE_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// Variables of the environment that are read elsewhere.
 pub(crate) const NOT_KEYS: [&str; 3] = [
@@ -128,9 +134,40 @@ impl Service for memwide_aggregator::SinkConfig {
         readiness: Readiness,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let url = self.store.expose().unwrap_or_default();
-        memwide_store::Store::from_url(url)?.migrate().await?;
+        let store = Store::from_url(self.store.expose().unwrap_or_default())?;
+        if !migrated(&store, &readiness, &stop).await? {
+            return Ok(());
+        }
         Ok(memwide_aggregator::sink(self, readiness, stop).await?)
+    }
+}
+
+/// Brings the schema up to date, however long the store is away. False: the process stops.
+async fn migrated(
+    store: &Store,
+    readiness: &Readiness,
+    stop: &CancellationToken,
+) -> Result<bool, StoreError> {
+    let condition = readiness.expect("store", "not asked yet");
+    let mut backoff = Backoff::new(STORE_PAUSES.0, STORE_PAUSES.1);
+    loop {
+        let failure = match store.migrate().await {
+            Ok(_) => return Ok(true),
+            Err(failure) if failure.advice() == Advice::Retry => failure,
+            Err(failure) => return Err(failure),
+        };
+        let why = Chain(&failure).to_string();
+        if backoff.attempts() == 3 {
+            tracing::warn!(
+                error = why,
+                "the store does not answer; its schema waits for it"
+            );
+        }
+        condition.fails(why);
+        tokio::select! {
+            () = stop.cancelled() => return Ok(false),
+            () = tokio::time::sleep(backoff.next_pause()) => {}
+        }
     }
 }
 

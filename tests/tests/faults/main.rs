@@ -9,6 +9,7 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+mod cases;
 mod oracle;
 mod schedule;
 mod source;

@@ -223,6 +223,29 @@ fn nothing_is_left_open_and_no_test_is_switched_off() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// In `code`, at least five underscores: a test's name.
+#[test]
+fn every_test_named_in_a_document_exists() {
+    let sources: Vec<String> = sources().into_iter().map(|(_, text)| text).collect();
+    let mut wrong = Vec::new();
+    for (path, text) in crate::support::documents() {
+        for word in text.split('`').skip(1).step_by(2) {
+            let name = word
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+            if name
+                && word.matches('_').count() >= 5
+                && !sources
+                    .iter()
+                    .any(|source| source.contains(&format!("fn {word}(")))
+            {
+                wrong.push(format!("{path}: {word}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "tests that are not there: {wrong:#?}");
+}
+
 #[test]
 fn documents_point_at_files_that_exist() {
     let mut wrong = Vec::new();

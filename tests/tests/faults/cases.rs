@@ -1,0 +1,125 @@
+//! Failures of one kind each.
+
+use crate::oracle::Truth;
+use crate::source::Order;
+use crate::{settled, start};
+use memwide_tests::{Deployment, tools_missing, until};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Something that takes a service seconds; slow machines under load included.
+const SOON: Duration = Duration::from_mins(1);
+
+fn skip() -> bool {
+    let missing = tools_missing();
+    if let Some(missing) = &missing {
+        eprintln!("skipped: {missing}");
+    }
+    missing.is_some()
+}
+
+fn says(deployment: &Deployment, name: &str, what: &str) -> bool {
+    let said = deployment.readiness(name);
+    said.is_err_and(|why| why.contains(what))
+}
+
+#[test]
+fn a_sink_that_starts_before_its_store_waits_for_it() {
+    if skip() {
+        return;
+    }
+    let mut deployment = Deployment::start();
+    deployment.kill("sink-1");
+    deployment.kill("engine");
+    deployment.run("sink-1");
+    until("the sink says that it waits", SOON, || {
+        says(&deployment, "sink-1", "store: ")
+    });
+    deployment.run("engine");
+    deployment.wait_ready("sink-1");
+}
+
+/// A disk of its own for the stream; `None` where none can be mounted.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"])
+            .arg(folder.path())
+            .output();
+        let mounted = mounted.is_ok_and(|output| output.status.success());
+        mounted.then_some(Self(folder))
+    }
+
+    fn ballast(&self) -> std::path::PathBuf {
+        self.0.path().join("ballast")
+    }
+
+    /// Takes all the room there is.
+    fn fill(&self) {
+        let mut file = std::fs::File::create(self.ballast()).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("-l").arg(self.0.path()).status();
+        drop(unmounted);
+    }
+}
+
+fn finish(deployment: &mut Deployment, name: &str, order: &Order) {
+    std::fs::write(order.last_call(), "").unwrap();
+    until("everything is committed", 2 * SOON, || {
+        deployment.ended(name) == Some(true)
+    });
+}
+
+fn diary(order: &Order) -> Truth {
+    let diary = std::fs::read_to_string(order.diary()).unwrap();
+    Truth::read(&order.name, order.samples, &diary)
+}
+
+fn order(deployment: &Deployment, name: &str, folder: &Path) -> Order {
+    std::fs::create_dir_all(folder).unwrap();
+    Order {
+        name: name.to_owned(),
+        endpoint: deployment.endpoint("decoder-1"),
+        folder: folder.to_owned(),
+        samples: 300,
+        spool_bytes: 16 << 20,
+    }
+}
+
+#[test]
+fn a_full_disk_under_the_stream_is_told_and_loses_nothing() {
+    if skip() {
+        return;
+    }
+    let Some(disk) = Disk::mount() else {
+        eprintln!("skipped: no disk can be mounted here");
+        return;
+    };
+    let mut deployment = Deployment::start_with_stream_in(disk.0.path());
+    let order = order(&deployment, "full", &deployment.folder().join("full"));
+    start(&mut deployment, "source", &order);
+    let stored = |deployment: &Deployment| {
+        let rows = deployment.sql("SELECT count() FROM samples");
+        rows.is_ok_and(|rows| rows[0][0] != "0")
+    };
+    until("rows are stored", SOON, || stored(&deployment));
+    disk.fill();
+    until("the aggregator says that nothing is taken", SOON, || {
+        says(&deployment, "aggregator-1", "flushes: ")
+    });
+    std::fs::remove_file(disk.ballast()).unwrap();
+    // With room again it goes on by itself.
+    finish(&mut deployment, "source", &order);
+    deployment.wait_ready("aggregator-1");
+    settled(&deployment, &[diary(&order)]).unwrap();
+}
