@@ -217,7 +217,7 @@ impl Epoch {
                 .state
                 .write(&numbers)
                 .map_err(SpoolError::io("write to", &self.folder))?;
-            metrics::GAPPED.add(last - first.max(numbers.acked + 1) + 1);
+            metrics::GAPPED.add((last + 1).saturating_sub(first.max(numbers.acked + 1)));
         }
         inner.samples.drop_oldest().map_err(failed)?;
         Ok(true)

@@ -55,7 +55,7 @@ impl Numbers {
     pub fn give_up(&mut self, last: u64) -> bool {
         let promises = last > self.acked;
         if promises {
-            self.gapped = last;
+            self.gapped = self.gapped.max(last);
         }
         promises
     }

@@ -161,6 +161,25 @@ fn above_the_bound_the_oldest_samples_become_gaps_with_their_counts() {
 }
 
 #[test]
+fn a_segment_that_was_begun_and_not_written_is_given_up_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path(), 3));
+    // Killed behind the making of the file: batch 4 was not promised to anybody.
+    let begun = folder.path().join("epoch-1/samples-0000000000000004.log");
+    std::fs::write(begun, "").unwrap();
+    let epoch = reopened(folder.path());
+    while epoch.give_up_oldest().unwrap() {}
+    assert_eq!(epoch.next(), 4);
+    for number in 1..=3 {
+        let read = epoch.read(number).unwrap();
+        assert_eq!(
+            (reason(&read), epoch::counted(&read)),
+            (Some("spool_full"), 5)
+        );
+    }
+}
+
+#[test]
 fn side_band_that_no_sample_needs_goes_when_samples_are_not_enough() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path(), 3_000).unwrap();
