@@ -124,5 +124,5 @@ fn of_server(
     let (path, mut params) = question(&keys, by).map_err(Failure::usage)?;
     params.extend(answer::params(&args.filter)?);
     let answer = answer::ask(&Client::new(server), path, &params)?;
-    Ok(answer.print(args.format)?)
+    Ok(answer.readable(args.format).print(args.format)?)
 }

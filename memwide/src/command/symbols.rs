@@ -2,10 +2,11 @@
 
 use super::answer;
 use super::import::ingest_endpoint;
-use crate::cli::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
+use super::missing::by_reason;
+use crate::cli::{Format, SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::{grouped, say};
+use crate::output::{Table, grouped, say};
 use anyhow::Context as _;
 use memwide_objects::{
     DebugInfo, DebugSections, IdKind, Limits, ObjectId, RANK_DWARF, SymbolTable,
@@ -224,12 +225,58 @@ fn list(args: &SymbolsListArgs) -> Result<(), Failure> {
             *cell = Value::from(rank_name(u32::try_from(rank).unwrap_or(u32::MAX)));
         }
     }
-    Ok(table.print(args.format)?)
+    if args.format == Format::Table {
+        table = with_reasons_below(table);
+    }
+    Ok(table.readable(args.format).print(args.format)?)
+}
+
+/// Reasons and remedies are sentences: a person reads them below the rows, each once.
+fn with_reasons_below(mut table: Table) -> Table {
+    let at = |name: &str| table.columns.iter().position(|column| column.name == name);
+    let (Some(program), Some(why), Some(remedy)) = (at("program"), at("why"), at("remedy")) else {
+        return table;
+    };
+    let cell = |row: &[Value], at: usize| -> String {
+        let text = row.get(at).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let rows = table.rows.iter();
+    let told: Vec<[String; 3]> = rows
+        .map(|row| [program, why, remedy].map(|at| cell(row, at)))
+        .filter(|[_, why, _]| !why.is_empty())
+        .collect();
+    let told = told
+        .iter()
+        .map(|[program, why, remedy]| (&**program, &**why, &**remedy));
+    let lines = by_reason(told).map(|(programs, why)| format!("{programs}: {why}"));
+    table.notes.extend(lines.collect::<Vec<_>>());
+    table.keep_columns(|name| name != "why" && name != "remedy");
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Column;
+
+    #[test]
+    fn no_remedy_is_cut() {
+        let remedy = "install the package with the debug information of this program, or bring it with memwide symbols add";
+        let row =
+            |program: &str| vec![program.into(), 5.into(), "no symbols".into(), remedy.into()];
+        let columns = ["program", "samples", "why", "remedy"].map(|name| Column::new(name, ""));
+        let table = with_reasons_below(Table {
+            columns: columns.into(),
+            rows: vec![row("/bin/a"), row("/bin/b")],
+            ..Table::default()
+        });
+        assert_eq!(table.columns.len(), 2);
+        assert_eq!(
+            table.notes,
+            [format!("/bin/a, /bin/b: no symbols; {remedy}")]
+        );
+    }
 
     #[test]
     fn what_cannot_be_brought_is_refused_with_a_remedy() {

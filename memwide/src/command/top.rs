@@ -4,7 +4,6 @@ use super::answer;
 use crate::cli::{Format, TopArgs};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::Table;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -30,10 +29,10 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let once = args.once || args.format != Format::Table || !std::io::stdout().is_terminal();
     if once {
         let table = answer::ask(&client, "functions", &params)?;
-        return Ok(readable(table, args.format).print(args.format)?);
+        return Ok(table.readable(args.format).print(args.format)?);
     }
     loop {
-        let table = readable(answer::ask(&client, "functions", &params)?, args.format);
+        let table = answer::ask(&client, "functions", &params)?.readable(args.format);
         let mut out = std::io::stdout().lock();
         write!(out, "{CLEAR}")?;
         out.flush()?;
@@ -41,29 +40,4 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
         table.print(args.format)?;
         std::thread::sleep(Duration::from_secs(args.interval.max(1)));
     }
-}
-
-/// A person sees no column that is empty in every row; programs see all.
-fn readable(mut table: Table, format: Format) -> Table {
-    if format != Format::Table || table.rows.is_empty() {
-        return table;
-    }
-    let keep: Vec<bool> = (0..table.columns.len())
-        .map(|at| {
-            let silent = |cell: &serde_json::Value| {
-                cell.is_null() || cell.as_str() == Some("") || cell.as_f64() == Some(0.0)
-            };
-            table
-                .rows
-                .iter()
-                .any(|row| row.get(at).is_some_and(|cell| !silent(cell)))
-        })
-        .collect();
-    let mut kept = keep.iter();
-    table.columns.retain(|_| kept.next() == Some(&true));
-    for row in &mut table.rows {
-        let mut kept = keep.iter();
-        row.retain(|_| kept.next() == Some(&true));
-    }
-    table
 }

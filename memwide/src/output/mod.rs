@@ -3,6 +3,7 @@
 mod document;
 mod listing;
 mod number;
+mod readable;
 mod text;
 
 use crate::cli::Format;

@@ -27,6 +27,30 @@ pub(crate) fn width() -> usize {
 
 /// Writes header, units, rows and notes in lines of at most `width` characters.
 pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Result<()> {
+    let (cells, right) = laid_out(table);
+    let widths = fit(&cells, &right, width);
+    let mut text = String::new();
+    for row in 0..cells.rows() {
+        text.clear();
+        line(&mut text, &cells, row, (&widths, width), &right);
+        text.push('\n');
+        out.write_all(text.as_bytes())?;
+    }
+    for note in &table.notes {
+        paragraph(out, note, width)?;
+    }
+    Ok(())
+}
+
+/// Characters of a line in which nothing is cut.
+pub(super) fn natural_width(table: &Table) -> usize {
+    let (cells, right) = laid_out(table);
+    let widths = fit(&cells, &right, usize::MAX);
+    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+}
+
+/// The cells of header, units and rows; and which columns are of numbers.
+fn laid_out(table: &Table) -> (Cells, Vec<bool>) {
     let units = table.columns.iter().map(|column| column.unit.as_str());
     let mut cells = Cells::of(table.columns.len());
     for column in &table.columns {
@@ -44,21 +68,9 @@ pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Re
             }
         }
     }
-    let right: Vec<bool> = (0..table.columns.len())
-        .map(|at| is_number(table, at))
-        .collect();
-    let widths = fit(&cells, &right, width);
-    let mut text = String::new();
-    for row in 0..cells.rows() {
-        text.clear();
-        line(&mut text, &cells, row, (&widths, width), &right);
-        text.push('\n');
-        out.write_all(text.as_bytes())?;
-    }
-    for note in &table.notes {
-        paragraph(out, note, width)?;
-    }
-    Ok(())
+    let columns = 0..table.columns.len();
+    let right = columns.map(|at| is_number(table, at)).collect();
+    (cells, right)
 }
 
 /// All cells of a table as texts, row after row, one behind the other: large answers have a million.
@@ -195,7 +207,7 @@ fn is_number(table: &Table, at: usize) -> bool {
 fn fit(cells: &Cells, right: &[bool], width: usize) -> Vec<usize> {
     let mut widths = vec![0; cells.columns];
     for row in cells.ends.chunks(cells.columns.max(1)) {
-        let reach = reach(row);
+        let reach = reach(row, right);
         for (at, (width, cell)) in widths.iter_mut().zip(row).enumerate() {
             if at < reach {
                 *width = cell.columns.max(*width);
@@ -216,10 +228,10 @@ fn fit(cells: &Cells, right: &[bool], width: usize) -> Vec<usize> {
     widths
 }
 
-/// Cells of a row that decide on widths: the last one with a text may reach over the empty columns behind it.
-fn reach(row: &[Cell]) -> usize {
+/// Cells of a row that decide on widths: the last one may reach over the empty columns behind it, if it is a name.
+fn reach(row: &[Cell], right: &[bool]) -> usize {
     match row.iter().rposition(|cell| cell.columns > 0) {
-        Some(last) if last + 1 < row.len() => last,
+        Some(last) if last + 1 < row.len() && right.get(last) != Some(&true) => last,
         _ => row.len(),
     }
 }
@@ -231,7 +243,7 @@ fn line(
     (widths, whole): (&[usize], usize),
     right: &[bool],
 ) {
-    let reach = reach(cells.row(row));
+    let reach = reach(cells.row(row), right);
     let mut used = 0;
     for (at, (width, right)) in widths.iter().zip(right).enumerate() {
         if at > 0 {
