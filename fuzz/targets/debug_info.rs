@@ -69,7 +69,6 @@ fn ask(mut info: DebugInfo) {
         let _ = black_box(info.rows(address, address.saturating_add(0x40)));
         let _ = black_box(info.member(address));
         let _ = black_box(info.member(address.saturating_add(13)));
-        let _ = black_box(info.thread_member(address));
     }
 }
 

@@ -178,22 +178,6 @@ fn members_of_c_variables_are_where_the_program_says() {
 }
 
 #[test]
-fn variables_of_threads_are_found_by_their_offset() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some((program, _)) = c_program(folder.path(), &["-g", "-fno-pie"]) else {
-        return;
-    };
-    let table = table(&program);
-    let mine = table.thread_locals().named("mine").unwrap();
-    let found = info(&program, None)
-        .thread_member(mine.start + 24)
-        .unwrap()
-        .unwrap();
-    assert_eq!(found.variable.as_deref(), Some("mine"));
-    assert_eq!((&*found.path, found.rest), ("[1].misses", 0));
-}
-
-#[test]
 fn split_files_and_packages_name_the_same_members() {
     for options in [
         &["-g", "-gdwarf-5"][..],

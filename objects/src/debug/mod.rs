@@ -193,12 +193,6 @@ impl DebugInfo {
         self.member_of(found, address)
     }
 
-    /// The same for a variable of threads, by the offset in a thread's block.
-    pub fn thread_member(&mut self, offset: u64) -> Result<Option<DataMember>, DebugError> {
-        let found = self.variables()?.of_thread_before(offset);
-        self.member_of(found, offset)
-    }
-
     fn member_of(
         &mut self,
         found: Option<(u64, Place)>,

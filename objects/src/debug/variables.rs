@@ -7,19 +7,10 @@ use super::{Bytes, DebugError};
 use gimli::constants as dw;
 use gimli::{AttributeValue, Dwarf, Operation, Unit};
 
-/// Variables by address, and by offset in the block of a thread; both ascending.
+/// Variables by address, ascending.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     placed: Vec<(u64, Place)>,
-    of_threads: Vec<(u64, Place)>,
-}
-
-/// Where a variable is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Location {
-    Address(u64),
-    /// Offset in the block of variables that each thread has of this file.
-    OfThread(u64),
 }
 
 impl Variables {
@@ -36,7 +27,7 @@ impl Variables {
             else {
                 continue;
             };
-            let before = (found.placed.len(), found.of_threads.len());
+            let before = found.placed.len();
             let Err(wrong) = found.read_unit(content, units, part, unit, budget) else {
                 continue;
             };
@@ -44,8 +35,7 @@ impl Variables {
             let other = units.body_beside_package(content, files, skeleton, wrong, budget);
             let read = match other {
                 Ok(Some((part, unit))) => {
-                    found.placed.truncate(before.0);
-                    found.of_threads.truncate(before.1);
+                    found.placed.truncate(before);
                     found.read_unit(content, units, part, unit, budget)
                 }
                 other => other.map(|_| ()),
@@ -56,7 +46,6 @@ impl Variables {
             }
         }
         found.placed.sort_unstable();
-        found.of_threads.sort_unstable();
         Ok(found)
     }
 
@@ -96,11 +85,9 @@ impl Variables {
             }
             let place = Place { part, unit, entry };
             budget.pay(8)?;
-            match location {
-                // What the linker left out lies at 0.
-                Some(Location::Address(0)) | None => {}
-                Some(Location::Address(at)) => self.placed.push((at, place)),
-                Some(Location::OfThread(at)) => self.of_threads.push((at, place)),
+            // What the linker left out lies at 0.
+            if let Some(at) = location.filter(|at| *at != 0) {
+                self.placed.push((at, place));
             }
         }
         Ok(())
@@ -108,45 +95,29 @@ impl Variables {
 
     /// The variable that starts last at or before an address.
     pub(super) fn before(&self, address: u64) -> Option<(u64, Place)> {
-        last_before(&self.placed, address)
-    }
-
-    /// The same in the block of a thread.
-    pub(super) fn of_thread_before(&self, offset: u64) -> Option<(u64, Place)> {
-        last_before(&self.of_threads, offset)
+        let behind = self.placed.partition_point(|(start, _)| *start <= address);
+        self.placed.get(behind.checked_sub(1)?).copied()
     }
 }
 
-fn last_before(all: &[(u64, Place)], address: u64) -> Option<(u64, Place)> {
-    let behind = all.partition_point(|(start, _)| *start <= address);
-    all.get(behind.checked_sub(1)?).copied()
-}
-
-/// Expressions for what moves are of no use here: that are variables on the stack.
+/// The address a variable has. Expressions for what moves are of no use here: that are variables on the stack and of threads.
 fn location_of(
     dwarf: &Dwarf<Bytes<'_>>,
     unit: &Unit<Bytes<'_>>,
     value: &AttributeValue<Bytes<'_>>,
-) -> Option<Location> {
+) -> Option<u64> {
     let mut operations = value.exprloc_value()?.operations(unit.encoding());
     let first = operations.next().ok()??;
     let second = operations.next().ok()?;
     let address = |index| dwarf.address(unit, index).ok();
     let found = match (first, second) {
-        (Operation::Address { address }, None) => Location::Address(address),
-        (Operation::AddressIndex { index }, None) => Location::Address(address(index)?),
+        (Operation::Address { address }, None) => address,
+        (Operation::AddressIndex { index }, None) => address(index)?,
         (Operation::Address { address }, Some(Operation::PlusConstant { value })) => {
-            Location::Address(address.checked_add(value)?)
+            address.checked_add(value)?
         }
         (Operation::AddressIndex { index }, Some(Operation::PlusConstant { value })) => {
-            Location::Address(address(index)?.checked_add(value)?)
-        }
-        (
-            Operation::UnsignedConstant { value } | Operation::Address { address: value },
-            Some(Operation::TLS),
-        ) => Location::OfThread(value),
-        (Operation::ConstantIndex { index }, Some(Operation::TLS)) => {
-            Location::OfThread(address(index)?)
+            address(index)?.checked_add(value)?
         }
         _ => return None,
     };
