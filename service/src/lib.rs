@@ -18,6 +18,7 @@
 //! | [`child`] | processes that die with this one and are restarted when they die first |
 //! | [`machine`] | how large this machine is |
 //! | [`single`] | one process of a kind, by a lock file |
+//! | [`rooted`] | files of a process as it sees them |
 //! | [`spelling`] | which known word somebody may have meant |
 //! | [`clock`] | the only place that asks what time it is |
 //! | [`exit`] | exit codes |
@@ -35,6 +36,7 @@ pub mod metrics;
 pub mod queue;
 pub mod random;
 pub mod retry;
+pub mod rooted;
 pub mod run;
 pub mod single;
 pub mod spelling;

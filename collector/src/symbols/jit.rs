@@ -14,7 +14,7 @@ use memwide_model::ContentHash;
 use memwide_objects::{JitSymbols, Limits, Segments, SymbolTable, Symbols};
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::{MappingIdentity, SymbolRequest};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use memwide_service::rooted;
 
 use crate::events::machine::Machine;
 use crate::snapshot::open_regular;
@@ -130,33 +130,14 @@ fn inner_pid(folder: &Path) -> Option<u32> {
     numbers.split_whitespace().last()?.parse().ok()
 }
 
-/// Opens a file as the process sees it: no link leads out of its root, nothing but files, of its user or of root. `Err(None)`:
-/// there is none.
+/// Opens a file as the process sees it, of its user or of root. `Err(None)`: there is none.
 fn open(folder: &Path, path: &OsStr, user: u32) -> Result<File, Option<String>> {
-    let failed = |error: rustix::io::Errno| {
-        (error != rustix::io::Errno::NOENT).then(|| {
-            let error = std::io::Error::from(error);
-            format!("/{}: {error}", path.display())
-        })
+    let failed = |error: std::io::Error| {
+        (error.kind() != std::io::ErrorKind::NotFound)
+            .then(|| format!("/{}: {error}", path.display()))
     };
-    let root = rustix::fs::open(
-        folder.join("root"),
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    );
-    let root = root.map_err(failed)?;
-    let file = rustix::fs::openat2(
-        root,
-        path,
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-    );
-    let file = File::from(file.map_err(failed)?);
-    let meta = file.metadata().map_err(|error| Some(error.to_string()))?;
-    if !meta.is_file() {
-        return Err(Some(format!("/{} is no file", path.display())));
-    }
+    let file = rooted::open(folder, Path::new(path)).map_err(failed)?;
+    let meta = file.metadata().map_err(failed)?;
     if meta.uid() != user && meta.uid() != 0 {
         return Err(Some(format!(
             "/{} is of another user than the process",
@@ -250,7 +231,7 @@ mod tests {
         assert_eq!(fake.ask("").unwrap().0, ["inside"]);
         fs::remove_file(&map).unwrap();
         fs::create_dir(&map).unwrap();
-        assert!(fake.ask("").unwrap_err().contains("is no file"));
+        assert!(fake.ask("").unwrap_err().contains("it is no file"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::Places;
 use super::refusals::{self, Refusals};
 use crate::local::ObjectRequest;
 use memwide_objects::{JitCode, JitSymbols, Limits, Segments, SymbolTable, Symbols, jitdump_code};
+use memwide_service::rooted;
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub(super) fn table(
     let map = Path::new(&*request.identity.path);
     let mut found = false;
     let mut refused = None;
-    if let Some(file) = map_places(map, places).iter().find_map(|path| open(path)) {
+    if let Some(file) = map_places(map, places).iter().find_map(open) {
         let mut text = Vec::new();
         found = file.take(MAP_MAX).read_to_end(&mut text).is_ok();
         symbols.add_perf_map(&text);
@@ -37,7 +38,7 @@ pub(super) fn table(
     }
     if let Some(dump) = request.jit_dump {
         let paths = dump_places(Path::new(dump), map, places);
-        if let Some(file) = paths.iter().find_map(|path| open(path)) {
+        if let Some(file) = paths.iter().find_map(open) {
             let read = symbols.add_jitdump(&mut BufReader::new(file).take(DUMP_MAX));
             found |= read.is_ok();
             if let Err(why) = &read {
@@ -69,36 +70,42 @@ pub(super) fn code(
     len: usize,
 ) -> Result<JitCode, String> {
     let paths = dump_places(Path::new(dump), map, places);
-    let file = paths.iter().find_map(|path| open(path));
+    let file = paths.iter().find_map(open);
     let file = file.ok_or_else(|| format!("no {dump}"))?;
     let found = jitdump_code(&mut BufReader::new(file).take(DUMP_MAX), start, len);
     let found = found.map_err(|error| format!("{dump}: {error}"))?;
     found.ok_or_else(|| format!("{dump} has no code at {start:#x}"))
 }
 
+/// Where a file may lie.
+enum Place {
+    /// Here.
+    Here(PathBuf),
+    /// Below the root of a process that lives.
+    Of(u32, PathBuf),
+}
+
 /// Where a map may lie. A runtime in a container writes it there, by the number its process has inside.
-fn map_places(map: &Path, places: &Places) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
+fn map_places(map: &Path, places: &Places) -> Vec<Place> {
+    let mut all = Vec::new();
     if let Some((pid, inside)) = process_of(map).and_then(|pid| Some((pid, inner_pid(pid)?))) {
-        let root = Path::new("/proc").join(pid.to_string()).join("root");
-        let named = format!("perf-{inside}.map");
-        paths.push(root.join("tmp").join(named));
+        let named = format!("/tmp/perf-{inside}.map");
+        all.push(Place::Of(pid, named.into()));
     }
-    paths.push(places.below_root(map));
+    all.push(Place::Here(places.below_root(map)));
     if places.symfs.is_some() {
-        paths.push(map.to_owned());
+        all.push(Place::Here(map.to_owned()));
     }
-    paths
+    all
 }
 
 /// A dump is named by the path its process opened it at.
-fn dump_places(dump: &Path, map: &Path, places: &Places) -> Vec<PathBuf> {
-    let mut paths = vec![places.below_root(dump)];
+fn dump_places(dump: &Path, map: &Path, places: &Places) -> Vec<Place> {
+    let mut all = vec![Place::Here(places.below_root(dump))];
     if let Some(pid) = process_of(map) {
-        let root = Path::new("/proc").join(pid.to_string()).join("root");
-        paths.push(root.join(dump.strip_prefix("/").unwrap_or(dump)));
+        all.push(Place::Of(pid, dump.to_owned()));
     }
-    paths
+    all
 }
 
 /// The number in `/tmp/perf-NUMBER.map`.
@@ -124,9 +131,17 @@ fn innermost(status: &str) -> Option<u32> {
 }
 
 /// Opens files only: devices and pipes could block for ever.
-fn open(path: &Path) -> Option<File> {
-    let is_file = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
-    is_file.then(|| File::open(path).ok())?
+fn open(place: &Place) -> Option<File> {
+    match place {
+        Place::Here(path) => {
+            let is_file = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
+            is_file.then(|| File::open(path).ok())?
+        }
+        Place::Of(pid, path) => {
+            let process = Path::new("/proc").join(pid.to_string());
+            rooted::open(&process, path).ok()
+        }
+    }
 }
 
 /// Whether a mapping's name is that of a dump: `jit-NUMBER.dump`.
