@@ -10,11 +10,11 @@ mod tls;
 
 use super::{has_build_id, hex, read};
 use progress::Progress;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(super) use cache::cache_dir;
@@ -33,6 +33,12 @@ const PIECE_MIN: u64 = 100 << 10;
 
 /// Servers that failed. They are not asked again while this process lives: each would take its time for every file.
 static DOWN: LazyLock<Mutex<BTreeSet<String>>> = LazyLock::new(Mutex::default);
+
+/// Answers that were of no use, by address, and why. The same question later in this process would cost the same bytes.
+static USELESS: LazyLock<Mutex<BTreeMap<String, String>>> = LazyLock::new(Mutex::default);
+
+/// Useless answers remembered.
+const USELESS_MAX: usize = 4096;
 
 /// How much time and room a file may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -251,6 +257,31 @@ fn ask(
         let why = "only http:// and https:// servers are asked";
         return Err(Refused::Down(why.to_owned()));
     }
+    if let Some(why) = useless().get(&url) {
+        return Err(Refused::Answer(why.clone()));
+    }
+    let answer = download(server, &url, folder, id, what, bounds);
+    if let Err(Refused::Answer(why)) = &answer {
+        let mut known = useless();
+        if known.len() < USELESS_MAX {
+            known.insert(url, why.clone());
+        }
+    }
+    answer
+}
+
+fn useless() -> MutexGuard<'static, BTreeMap<String, String>> {
+    USELESS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn download(
+    server: &str,
+    url: &str,
+    folder: &Path,
+    id: &[u8],
+    what: Artifact,
+    bounds: Bounds,
+) -> Result<PathBuf, Refused> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(bounds.whole))
         .timeout_connect(Some(bounds.idle))
@@ -260,7 +291,7 @@ fn ask(
         .build()
         .into();
     let mut progress = Progress::start(server, what.name());
-    let answer = agent.get(&url).call();
+    let answer = agent.get(url).call();
     let mut answer = answer.map_err(|error| match error {
         ureq::Error::StatusCode(404) => Refused::Absent,
         ureq::Error::StatusCode(status) => Refused::Answer(format!("status {status}")),
@@ -296,8 +327,17 @@ fn write(
     let limit = bounds.bytes.saturating_add(1);
     let mut reader = body.with_config().limit(limit).reader();
     let mut file = File::create(to).map_err(answer)?;
+    // Servers have answered with pages that say they are sorry: of those no more than the start is taken.
+    let mut start = Vec::new();
+    let magic = b"\x7fELF";
+    let mut head = reader.by_ref().take(magic.len() as u64);
+    head.read_to_end(&mut start).map_err(answer)?;
+    if start != magic {
+        return Err(no_such_file());
+    }
+    file.write_all(&start).map_err(answer)?;
     let mut piece = vec![0; PIECE];
-    let (mut len, mut since) = (0_u64, (Instant::now(), 0_u64));
+    let (mut len, mut since) = (start.len() as u64, (Instant::now(), 0_u64));
     loop {
         let read = reader.read(&mut piece).map_err(answer)?;
         if read == 0 {
@@ -320,14 +360,14 @@ fn write(
         }
     }
     file.flush().map_err(answer)?;
-    // Servers have answered with pages that say they are sorry.
     match read(to) {
         Some(bytes) if has_build_id(&bytes, id) => Ok(()),
-        _ => {
-            let why = "its answer is no ELF file with that build id";
-            Err(Refused::Answer(why.to_owned()))
-        }
+        _ => Err(no_such_file()),
     }
+}
+
+fn no_such_file() -> Refused {
+    Refused::Answer("its answer is no ELF file with that build id".to_owned())
 }
 
 #[cfg(test)]
