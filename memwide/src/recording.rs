@@ -43,7 +43,7 @@ pub(crate) enum InputError {
         source: io::Error,
     },
     /// A directory without a recording, a device or a pipe.
-    #[error("{} is a {what}, not a perf.data file; name a file with -i", path.display())]
+    #[error("{} is a {what}, not a perf.data file; name a file with -i{}", path.display(), if *what == "pipe" { ", or read it from standard input: -i - < PIPE" } else { "" })]
     NotAFile { path: PathBuf, what: &'static str },
     /// What comes on standard input cannot be read or kept.
     #[error(

@@ -52,6 +52,7 @@ fields! {
     Blocked = "blocked", None;
     SymbolDaddr = "symbol_daddr", None;
     DsoDaddr = "dso_daddr", None;
+    Member = "member", None;
 }
 
 /// Ours, and perf's words, which `report --sort snoop` shows.
@@ -134,6 +135,7 @@ impl Filter {
             }
             Field::Region => Wanted::DATA | Wanted::DERIVED,
             Field::SymbolDaddr | Field::DsoDaddr => Wanted::DATA,
+            Field::Member => Wanted::DATA | Wanted::DERIVED | Wanted::MEMBERS,
             Field::Context => Wanted::CODE | Wanted::FRAMES | Wanted::DERIVED,
             Field::Event
             | Field::Pid
@@ -222,6 +224,7 @@ fn fits(field: Field, value: &str, sample: &LocalSample<'_>) -> bool {
                 None => is_address(value, sample.addr().unwrap_or(0)),
             }
         }
+        Field::Member => with_member(sample, |member| member == value),
         Field::BuildId => {
             let wanted = BuildId::from_hex(value);
             wanted.is_some_and(|wanted| sample.code().build_id == Some(wanted.as_bytes()))
@@ -264,6 +267,20 @@ fn is_address(value: &str, address: u64) -> bool {
 
 fn is_file(value: &str, dso: &str) -> bool {
     dso == value || short_name(dso) == value
+}
+
+/// The member of a variable, as tables show it; where none is known the variable, else the kind of memory in brackets.
+pub(super) fn with_member<T>(sample: &LocalSample<'_>, then: impl FnOnce(&str) -> T) -> T {
+    if let Some(member) = sample.member() {
+        return then(&member.name);
+    }
+    if sample.addr().is_none_or(|addr| addr == 0) {
+        return then("[no address]");
+    }
+    match sample.data().symbol {
+        Some(symbol) => then(symbol),
+        None => then(&format!("[{}]", sample.derived.region.name())),
+    }
 }
 
 #[cfg(test)]

@@ -435,20 +435,8 @@ impl Reader {
         self.data.first(place, mode, || data_text(&data))
     }
 
-    /// The member of a variable; where none is known the variable, else the kind of memory in brackets.
     fn member(&mut self, sample: &LocalSample<'_>) -> u64 {
-        if let Some(member) = sample.member() {
-            return self.texts.text(&member.name);
-        }
-        if sample.addr().is_none_or(|addr| addr == 0) {
-            return self.texts.text("[no address]");
-        }
-        match sample.data().symbol {
-            Some(symbol) => self.texts.text(symbol),
-            None => self
-                .texts
-                .text(&format!("[{}]", sample.derived.region.name())),
-        }
+        super::filter::with_member(sample, |member| self.texts.text(member))
     }
 
     /// perf's identity of a line: mode, file and address in it, for private anonymous memory also the process. perf's letter is

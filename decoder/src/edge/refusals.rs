@@ -86,7 +86,14 @@ impl Refusals {
 
     /// Takes note of a finished one.
     pub(super) fn take(&mut self, refusal: Refusal) {
-        if self.kept.contains(&refusal) {
+        // A damaged file is named once, whatever else of it is damaged too.
+        let is_known = |known: &Refusal| {
+            known == &refusal
+                || (known.file == refusal.file
+                    && known.remedy == DAMAGED
+                    && refusal.remedy == DAMAGED)
+        };
+        if self.kept.iter().any(is_known) {
             return;
         }
         if self.kept.len() >= KEPT_MAX {
@@ -117,6 +124,7 @@ mod tests {
         for file in (0..100).chain(0..10) {
             refusals.note(file, "damaged", DAMAGED);
         }
+        refusals.note(7, "damaged elsewhere too", DAMAGED);
         assert_eq!((refusals.kept().len(), refusals.more()), (64, 36));
         let first = refusals.kept().first().unwrap().to_string();
         assert!(first.starts_with("0: damaged; install"), "{first}");

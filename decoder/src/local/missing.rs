@@ -61,6 +61,10 @@ impl<S: ObjectSource> LocalSession<S> {
                 why: why.into(),
                 remedy,
             };
+            let is_told = all
+                .iter()
+                .any(|told: &Refusal| told.remedy == DAMAGED && told.file.ends_with(dso));
+            let damage = damage.filter(|_| !is_told);
             all.extend(damage.map(|why| refusal(why, DAMAGED)));
             let (split, others) = info.split_refusals();
             all.extend(

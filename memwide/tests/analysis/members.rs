@@ -74,6 +74,12 @@ fn accesses_are_named_by_the_members_of_variables() {
         ("stats[3].misses", 2),
     ];
     assert_eq!(found, expected.map(|(name, n)| (name.to_owned(), n)));
+    let filtered = json(
+        "report",
+        &file,
+        &["--sort", "member", "-F", "member=stats[1].hits"],
+    );
+    assert_eq!(rows(&filtered, "member"), [("stats[1].hits".to_owned(), 2)]);
     // perf's key keeps perf's text.
     let perfs = rows(
         &json("report", &file, &["--sort", "symbol_daddr"]),
@@ -156,11 +162,13 @@ fn a_damaged_program_is_named_beside_every_answer() {
             "{line}"
         );
     }
-    let document = json("report", &file, &[]);
-    let refused = document["completeness"]["symbols_refused"]
-        .as_array()
-        .unwrap();
-    assert_eq!(refused.len(), 1, "{refused:?}");
+    for args in [&[][..], &["--sort", "srcline"]] {
+        let document = json("report", &file, args);
+        let refused = document["completeness"]["symbols_refused"]
+            .as_array()
+            .unwrap();
+        assert_eq!(refused.len(), 1, "{refused:?}");
+    }
 }
 
 /// Serves a folder over https at `localhost`, with a certificate made here; `None`, said loudly, without `openssl`.

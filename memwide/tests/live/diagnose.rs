@@ -322,4 +322,8 @@ fn a_question_about_nobody_is_refused_with_a_remedy() {
     let output = memwide(&["diagnose"]);
     assert_eq!(output.status.code(), Some(64));
     assert!(text(&output.stderr).contains("-i FILE"));
+    let output = memwide(&["diagnose", "--keep", "/no/such/folder/x", "--", "true"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("--keep") && !said.contains("-o"), "{said}");
 }

@@ -2,6 +2,7 @@
 
 use crate::files::{self, One};
 use crate::run::memwide;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,6 +88,14 @@ fn a_pipe_nobody_writes_to_is_refused_at_once() {
         std::thread::yield_now();
     };
     assert_eq!(status.code(), Some(65));
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert!(said.contains("-i - <"), "how a pipe is read: {said}");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::command::stat::{MEMORY_GROUP, count};
 use crate::failure::Failure;
 use anyhow::Context as _;
 use memwide_collector::{
-    CountOptions, CounterAbsent, Counters, RecordOptions, RecordSummary, RecordTarget, Recorder,
-    StackCopies,
+    CountOptions, CounterAbsent, Counters, RecordError, RecordOptions, RecordSummary, RecordTarget,
+    Recorder, StackCopies,
 };
 use memwide_service::CancellationToken;
 use std::path::PathBuf;
@@ -146,7 +146,30 @@ fn recorder(
         output,
         command_line: command_line(),
     })
-    .map_err(Failure::of_events)
+    .map_err(|error| match error {
+        // The recorder's own option is another one than here.
+        RecordError::Output { path, source } => anyhow::Error::from(source)
+            .context(format!(
+                "cannot write {}; {}",
+                path.display(),
+                elsewhere(args)
+            ))
+            .into(),
+        RecordError::NotAFile { path } | RecordError::Busy { path } => {
+            let path = path.display();
+            let what = "something else, or another recording writes it";
+            anyhow::anyhow!("cannot write {path}: it is {what}; {}", elsewhere(args)).into()
+        }
+        error => Failure::of_events(error),
+    })
+}
+
+fn elsewhere(args: &DiagnoseArgs) -> &'static str {
+    if args.keep.is_some() {
+        "name another file with --keep"
+    } else {
+        "set TMPDIR to another folder"
+    }
 }
 
 fn has_any(absent: &[(String, CounterAbsent)], names: &[&str]) -> bool {
