@@ -7,6 +7,7 @@ use memwide_perf_abi::{Record, Records, kind, pack};
 use memwide_proto::v1::{EventDesc, Section, section};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::identity::Cgroup;
 use crate::strange::Strange;
 
 /// Level 1: word-delta packing has done the work, higher levels cost 35 % more time for 7 % less.
@@ -75,6 +76,8 @@ pub(crate) struct Collected {
     pub(crate) sample_records: u32,
     /// By ordinal.
     pub(crate) tallies: Vec<Tally>,
+    /// Cgroups that were made.
+    pub(crate) cgroups: Vec<Cgroup>,
     /// Side-band was lost.
     pub(crate) partial: bool,
     /// Samples of ids nobody knows, unknown types, and bytes that are no records.
@@ -165,6 +168,15 @@ impl Collected {
         let mut walk = Records::new(self.side_band.get(from..).unwrap_or_default());
         for record in walk.by_ref() {
             if let Ok(record) = record {
+                if record.kind == kind::CGROUP
+                    && let Ok(Record::Cgroup(cgroup)) = Record::parse(record)
+                {
+                    let path = String::from_utf8_lossy(cgroup.path).into_owned();
+                    self.cgroups.push(Cgroup {
+                        id: cgroup.id,
+                        path,
+                    });
+                }
                 self.side_band_records += 1;
                 self.partial |= record.kind == kind::LOST;
                 self.strange.record(record.kind);

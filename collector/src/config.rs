@@ -24,12 +24,17 @@ pub struct Config {
     pub events: Vec<EventConfig>,
     /// Name of this host in answers; empty: the kernel's host name.
     pub host: String,
+    /// A file that every collector of this host can open, held while one runs: two would count everything twice.
+    /// `/etc/machine-id` is one on the host and in its containers. Empty: only the spool's folder is held.
+    pub host_lock: PathBuf,
     /// Free labels of this host (region, pool …).
     pub labels: BTreeMap<String, String>,
     /// Record mappings that are not executable too: without them a data address has no file, heap or stack.
     pub mmap_data: bool,
     /// Frames kept of a callchain, at most; the kernel's own bound is `kernel.perf_event_max_stack`.
     pub callchain_frames_max: u16,
+    /// Folder of the kubelet with a link for each container's log: their names say pod, namespace and container.
+    pub pod_names: PathBuf,
     /// How long a stopping collector waits for acks, in milliseconds. What is unacked then stays in the spool and is
     /// sent by the next start.
     pub stop_grace_ms: u64,
@@ -45,9 +50,11 @@ impl Default for Config {
             rings: RingConfig::default(),
             events: vec![EventConfig::named(AUTO)],
             host: String::new(),
+            host_lock: PathBuf::new(),
             labels: BTreeMap::new(),
             mmap_data: true,
             callchain_frames_max: 64,
+            pod_names: PathBuf::from("/var/log/containers"),
             stop_grace_ms: 5_000,
             symbol_file_bytes_max: 1 << 30,
         }

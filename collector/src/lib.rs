@@ -16,6 +16,7 @@ mod config;
 mod count;
 mod events;
 mod facts;
+mod identity;
 mod live;
 pub mod metrics;
 mod record;

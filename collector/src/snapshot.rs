@@ -5,6 +5,7 @@
 //! records say what they were.
 
 mod build_ids;
+pub(crate) mod cgroups;
 mod kernel;
 pub(crate) mod maps;
 
@@ -17,6 +18,7 @@ use memwide_perf_abi::{
 
 use crate::clock::Anchor;
 use crate::events::machine::Machine;
+use crate::identity::Cgroup;
 pub(crate) use build_ids::{BuildIds, in_root, open_mapped, open_regular};
 
 /// Most bytes of records: below what a receiver unpacks (64 MiB), with room for the batch's own.
@@ -30,6 +32,7 @@ pub(crate) struct Snapshot {
     pub(crate) records: Vec<u8>,
     pub(crate) count: u32,
     pub(crate) processes: u32,
+    pub(crate) cgroups: Vec<Cgroup>,
     /// Something did not fit.
     pub(crate) cut: bool,
 }
@@ -67,6 +70,7 @@ pub(crate) fn take(
         time: stamp.anchor.perf_now(),
     };
     kernel::write(machine, &mut writer);
+    cgroups::write(machine, &mut writer);
     let processes = fs::read_dir(&machine.proc).into_iter().flatten().flatten();
     for entry in processes {
         let Some(pid) = number(&entry.file_name()) else {

@@ -87,6 +87,18 @@ hash_ids! {
     WorkloadId
 }
 
+impl WorkloadId {
+    /// Of namespace, pod, container, service and path.
+    pub fn new(texts: [&str; 5]) -> Self {
+        let hash = ContentHash::of("workload");
+        let all = texts.iter();
+        Self(
+            all.fold(hash, |hash, text| hash.bytes(text.as_bytes()))
+                .finish(),
+        )
+    }
+}
+
 impl MappingId {
     /// `kind` is the number of `v1::mapping_identity::Kind`; `path` only counts where `id` is empty or names a module.
     pub fn new(kind: u8, id: &[u8], path: &str) -> Self {

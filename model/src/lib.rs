@@ -5,6 +5,7 @@
 
 mod access;
 mod build_id;
+mod cgroup;
 mod classify;
 mod code;
 mod cpu;
@@ -27,6 +28,7 @@ pub use access::{
     Snoop, Suspect, Tier, Tlb,
 };
 pub use build_id::BuildId;
+pub use cgroup::{Qos, Resident};
 pub use classify::{Classified, classify};
 pub use code::UnknownCode;
 pub use cpu::Cpu;

@@ -72,6 +72,11 @@ pub(crate) const SHEDS: &[Shed] = &[
             attr.sample_type = attr.sample_type & !sample::WEIGHT_STRUCT | sample::WEIGHT;
         },
     },
+    field!(
+        "the cgroups of samples",
+        "Linux 5.7 or newer with CONFIG_CGROUP_PERF",
+        CGROUP
+    ),
     field!("page sizes", "Linux 5.11 or newer", DATA_PAGE_SIZE),
     field!(
         "physical addresses, and with them the pages' nodes",

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io;
 
 use memwide_model::Tier;
-use memwide_perf_abi::Attr;
+use memwide_perf_abi::{Attr, sample};
 use memwide_proto::v1::{Capability, EventDesc};
 
 use super::capability::{absent, refused, works};
@@ -121,6 +121,10 @@ impl EventSet {
             .unwrap_or(u32::MAX)
             .saturating_add(1);
         let mut attr = spec.attr.clone();
+        if attr.flags.precise_ip() == 0 {
+            // In precise records it would make each of them an interrupt.
+            attr.sample_type |= sample::CGROUP;
+        }
         let (mut descriptors, mut leaders) = (Vec::new(), Vec::new());
         let mut said = None;
         let mut failed_on = 0_usize;

@@ -4,6 +4,7 @@
 //! it is in the same round or an earlier one. A batch is one or more whole rounds. It goes to the spool, and only then do
 //! the rings get their room back.
 
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use memwide_perf_abi::{SampleLayout, TrailerLayout};
 use memwide_proto::limits;
-use memwide_proto::v1::{Batch, ClockAnchor, HostFacts};
+use memwide_proto::v1::{Batch, ClockAnchor, HostFacts, Readings, Workload};
 use memwide_service::CancellationToken;
 use memwide_service::clock::{instant, unix_ns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,6 +25,8 @@ use crate::clock::{Anchor, Marker, Namer};
 use crate::config::Config;
 use crate::events::EventSet;
 use crate::events::machine::Machine;
+use crate::facts;
+use crate::identity::Identity;
 use crate::metrics;
 use crate::snapshot::{self, BuildIds, Snapshot, Stamp};
 use crate::spool::{Epoch, Spool};
@@ -59,6 +62,7 @@ pub(super) struct Collect {
     /// Nanoseconds before this run in which nobody looked.
     pub(super) blind_ns: u64,
     pub(super) boot: [u8; 16],
+    pub(super) _host_lock: Option<File>,
 }
 
 impl Collect {
@@ -86,6 +90,7 @@ struct Work {
     ids: Ids,
     collected: Collected,
     counts: Counts,
+    identity: Identity,
     read_at: Instant,
     closed_at: Instant,
     /// The batch being built is a snapshot.
@@ -135,6 +140,7 @@ impl Work {
                 .for_each(|cpu| cpu.side_ring.commit());
         });
         it.set.enable_events().context("cannot start the events")?;
+        let identity = Identity::new(it.config.pod_names.clone());
         let mut work = Self {
             anchors: vec![(&anchor).into()],
             it,
@@ -147,6 +153,7 @@ impl Work {
             ids,
             collected,
             counts,
+            identity,
             read_at: now,
             closed_at: now,
             snapshot: false,
@@ -158,7 +165,7 @@ impl Work {
             unwritten: None,
             hung,
         };
-        work.add_snapshot(&taken);
+        work.add_snapshot(taken);
         work.round();
         work.close()?;
         Ok(work)
@@ -237,7 +244,7 @@ impl Work {
         if let Some((taken, build_ids)) = taken {
             self.snapshots = None;
             self.build_ids = Some(build_ids);
-            self.add_snapshot(&taken);
+            self.add_snapshot(taken);
         }
         let age = now.duration_since(self.closed_at);
         let old = age >= Duration::from_millis(limits::BATCH_AGE_MS);
@@ -320,10 +327,11 @@ impl Work {
         }
     }
 
-    fn add_snapshot(&mut self, taken: &Snapshot) {
+    fn add_snapshot(&mut self, taken: Snapshot) {
         self.collected.side_band.extend_from_slice(&taken.records);
         self.collected.side_band_records += taken.count;
         self.collected.partial |= taken.cut;
+        self.collected.cgroups.extend(taken.cgroups);
         self.snapshot = true;
         metrics::SNAPSHOTS.add(1);
         tracing::debug!(
@@ -363,6 +371,11 @@ impl Work {
             side_band_partial: collected.partial,
             ..Batch::default()
         };
+        let now = instant();
+        for cgroup in self.collected.cgroups.drain(..) {
+            self.identity.enter(cgroup, now);
+        }
+        batch.readings = readings(self.identity.take(now));
         for section in [&batch.side_band, &batch.samples].into_iter().flatten() {
             metrics::PACKED_BYTES.add(section.data.len() as u64);
         }
@@ -371,6 +384,9 @@ impl Work {
             batch
                 .events
                 .extend(self.it.set.events.iter().map(|event| event.desc.clone()));
+            // CPUs, nodes and memory come and go.
+            let capabilities = std::mem::take(&mut self.it.facts.capabilities);
+            self.it.facts = facts::read(&self.it.config, &self.it.machine, capabilities);
             batch.facts = Some(self.it.facts.clone());
         }
         self.anchors.push((&self.anchor).into());
@@ -443,6 +459,15 @@ impl Work {
             None => Ok(()),
         }
     }
+}
+
+/// `None`: nothing was read.
+fn readings(workloads: Vec<Workload>) -> Option<Readings> {
+    let readings = Readings {
+        workloads,
+        ..Readings::default()
+    };
+    (readings != Readings::default()).then_some(readings)
 }
 
 fn drain_side_band(set: &mut EventSet, collected: &mut Collected) {

@@ -3,6 +3,8 @@
 mod collect;
 mod counts;
 
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ use memwide_model::Source;
 use memwide_proto::v1::Capability;
 use memwide_service::CancellationToken;
 use memwide_service::clock::unix_ns;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::config::Config;
 use crate::events::machine::Machine;
@@ -126,6 +130,7 @@ fn uplinks_done(epoch: &Epoch) -> bool {
 /// Opens the spool, the events, this run's epoch.
 fn open(config: Config, reporter: Reporter) -> anyhow::Result<(Collect, Arc<Spool>, Arc<Epoch>)> {
     let machine = Machine::default();
+    let host_lock = hold(&config.host_lock)?;
     let spool = Arc::new(Spool::open(&config.spool.dir, config.spool.max_bytes)?);
     let set = EventSet::open(&config, &machine)?;
     let hostname = facts::hostname(&config, &machine);
@@ -174,8 +179,25 @@ fn open(config: Config, reporter: Reporter) -> anyhow::Result<(Collect, Arc<Spoo
         reporter,
         blind_ns,
         boot,
+        _host_lock: host_lock,
     };
     Ok((collect, spool, epoch))
+}
+
+/// Holds the host's lock. It ends with the process, however that ends.
+fn hold(path: &Path) -> anyhow::Result<Option<File>> {
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let shown = path.display();
+    let file = File::open(path).with_context(|| format!("cannot open the host's lock {shown}"))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => anyhow::bail!(
+            "another collector runs on this host and holds {shown}: two would count everything twice; stop it first"
+        ),
+        Err(error) => Err(error).with_context(|| format!("cannot hold the host's lock {shown}")),
+    }
 }
 
 /// Never a counter: a wiped disk would repeat it, and the pipeline would take new batches for old ones.
@@ -247,5 +269,25 @@ async fn send_earlier(
                 tracing::warn!(error, "an earlier run's folder stays");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_collector() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let first = hold(file.path()).unwrap();
+        assert!(first.is_some());
+        let refused = hold(file.path()).unwrap_err();
+        assert!(
+            refused.to_string().contains("another collector"),
+            "{refused}"
+        );
+        drop(first);
+        assert!(hold(file.path()).unwrap().is_some());
+        assert!(hold(Path::new("")).unwrap().is_none());
     }
 }

@@ -11,7 +11,7 @@ use crate::decoder::{Manners, Running, unpack};
 
 const PAGES: usize = 60_000;
 
-fn config(endpoint: &str, spool: &Path) -> Config {
+pub(crate) fn config(endpoint: &str, spool: &Path) -> Config {
     Config {
         endpoint: endpoint.to_owned(),
         spool: SpoolConfig {
@@ -30,7 +30,7 @@ fn config(endpoint: &str, spool: &Path) -> Config {
 }
 
 /// Whether events can be opened; says so loudly when not.
-fn possible(config: &Config) -> bool {
+pub(crate) fn possible(config: &Config) -> bool {
     let faults = probe(config)
         .into_iter()
         .find(|one| one.name == "minor-faults");

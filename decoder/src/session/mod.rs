@@ -210,7 +210,14 @@ impl Session {
                     let path = String::from_utf8_lossy(cgroup.path);
                     self.workloads.learn_path(cgroup.id, &path);
                 }
-                Ok(parsed) => self.machine.apply(&parsed, record.misc, *time),
+                Ok(parsed) => {
+                    if let Record::Fork(task) = &parsed
+                        && task.pid == task.tid
+                    {
+                        self.workloads.started(task.pid, task.ppid);
+                    }
+                    self.machine.apply(&parsed, record.misc, *time);
+                }
                 Err(_) => damaged = true,
             }
         }
@@ -397,7 +404,7 @@ impl Session {
         let name = self.machine.spaces_mut().comm_at(pid, tid, time);
         let spaces = self.machine.spaces();
         let comm = self.block.comm(name, |name| spaces.name(name).to_owned());
-        let workload = self.workloads.id_of(view.cgroup().unwrap_or(0));
+        let workload = self.workloads.of_sample(pid, view.cgroup());
         let workload = self.block.workload(workload);
         let time_wall_ns = view
             .time()
