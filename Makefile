@@ -41,6 +41,7 @@ bench:
 	cargo build --locked --release -p memwide
 	cargo bench --locked -p memwide-tests --bench analysis
 	cargo bench --locked -p memwide-store --bench insert
+	cargo bench --locked -p memwide-collector --bench cost
 
 faults:
 	cargo build --locked --release -p memwide

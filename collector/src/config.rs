@@ -33,6 +33,12 @@ pub struct Config {
     pub mmap_data: bool,
     /// Frames kept of a callchain, at most; the kernel's own bound is `kernel.perf_event_max_stack`.
     pub callchain_frames_max: u16,
+    /// What collecting may cost; periods are made longer when it costs more.
+    pub budget: BudgetConfig,
+    /// While this file exists nothing is sampled. Looked for every second.
+    pub stop_file: PathBuf,
+    /// Between two readings of pressure, memory and own cost, in milliseconds; 0: none are made.
+    pub readings_ms: u64,
     /// Folder of the kubelet with a link for each container's log: their names say pod, namespace and container.
     pub pod_names: PathBuf,
     /// How long a stopping collector waits for acks, in milliseconds. What is unacked then stays in the spool and is
@@ -54,6 +60,9 @@ impl Default for Config {
             labels: BTreeMap::new(),
             mmap_data: true,
             callchain_frames_max: 64,
+            budget: BudgetConfig::default(),
+            stop_file: PathBuf::from("/run/memwide/stop"),
+            readings_ms: 10_000,
             pod_names: PathBuf::from("/var/log/containers"),
             stop_grace_ms: 5_000,
             symbol_file_bytes_max: 1 << 30,
@@ -107,6 +116,37 @@ impl Default for RingConfig {
         }
     }
 }
+
+/// What collecting may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BudgetConfig {
+    /// Periods are only ever the configured ones when this is false.
+    pub govern: bool,
+    /// CPU time of the collector, in percent of one core.
+    pub cpu_percent: f64,
+    /// CPU time that the kernel spends on samples within the programs, in percent of each core. It is not measured but
+    /// `sample_ns` for each sample.
+    pub handler_percent: f64,
+    /// What a sample costs the program it interrupts, in nanoseconds: 750 to 1,100 measured for faults with callchains.
+    pub sample_ns: u32,
+    /// Bytes a second after packing.
+    pub bytes_per_second: u64,
+}
+
+impl Default for BudgetConfig {
+    fn default() -> Self {
+        Self {
+            govern: true,
+            cpu_percent: 2.0,
+            handler_percent: 1.0,
+            sample_ns: 1_000,
+            bytes_per_second: 1 << 20,
+        }
+    }
+}
+
+impl Eq for BudgetConfig {}
 
 /// One event to collect. In lists of plain names each gets its default period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

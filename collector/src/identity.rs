@@ -4,7 +4,7 @@
 //! pods without asking the API server, without credentials and without anything about other nodes. A link may come some
 //! seconds after its cgroup, so cgroups of pods are looked up again for a while.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ const WAITING_MAX: usize = 4_096;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long a name is waited for: pulling an image comes before the cgroup, so the link follows soon.
 const WAIT: Duration = Duration::from_mins(1);
+/// Definitions live as long as they are told.
+const TELL_EVERY: Duration = Duration::from_hours(1);
 /// Characters of a container's id that are shown.
 const SHORT_ID: usize = 12;
 
@@ -29,6 +31,9 @@ pub(crate) struct Identity {
     waiting: Vec<Waiting>,
     looked: Option<Instant>,
     ready: Vec<Workload>,
+    /// Workloads of paths that were told, and since when they are remembered.
+    told: HashSet<u64>,
+    told_since: Option<Instant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +66,8 @@ impl Identity {
             waiting: Vec::new(),
             looked: None,
             ready: Vec::new(),
+            told: HashSet::new(),
+            told_since: None,
         }
     }
 
@@ -79,11 +86,43 @@ impl Identity {
         }
     }
 
+    /// The workload at a path, told by [`Identity::take`] now and then.
+    pub(crate) fn of_path(&mut self, path: &str, now: Instant) -> u64 {
+        let resident = Resident::of(path);
+        let is_of_pod = !resident.pod_uid.is_empty() && !resident.container.is_empty();
+        if is_of_pod && !self.names.contains_key(&resident.container) && self.may_look(now) {
+            self.look();
+        }
+        let cgroup = Cgroup {
+            id: 0,
+            path: path.to_owned(),
+        };
+        let it = workload(&cgroup, &resident, self.names.get(&resident.container));
+        let is_old = |since: Instant| now.duration_since(since) >= TELL_EVERY;
+        if self.told_since.is_none_or(is_old) {
+            self.told.clear();
+            self.told_since = Some(now);
+        }
+        let id = it.workload_id;
+        if self.told.insert(id) {
+            self.ready.push(it);
+        }
+        id
+    }
+
+    /// At most every two seconds.
+    fn may_look(&mut self, now: Instant) -> bool {
+        let due = |looked: Instant| now.duration_since(looked) >= LOOK_EVERY;
+        let may = self.looked.is_none_or(due);
+        if may {
+            self.looked = Some(now);
+        }
+        may
+    }
+
     /// What is new or better known since the last time.
     pub(crate) fn take(&mut self, now: Instant) -> Vec<Workload> {
-        let due = |looked: Instant| now.duration_since(looked) >= LOOK_EVERY;
-        if !self.waiting.is_empty() && self.looked.is_none_or(due) {
-            self.looked = Some(now);
+        if !self.waiting.is_empty() && self.may_look(now) {
             self.look();
             let names = &self.names;
             let ready = &mut self.ready;

@@ -16,9 +16,11 @@ mod config;
 mod count;
 mod events;
 mod facts;
+mod governor;
 mod identity;
 mod live;
 pub mod metrics;
+mod readings;
 mod record;
 mod replay;
 mod ring;
@@ -36,7 +38,7 @@ pub mod delivery {
 }
 
 pub use batch::section as pack_section;
-pub use config::{Config, EventConfig, RingConfig, SpoolConfig};
+pub use config::{BudgetConfig, Config, EventConfig, RingConfig, SpoolConfig};
 pub use count::{CountOptions, CounterAbsent, CounterInfo, CounterReading, Counters};
 pub use events::OpenError;
 pub use live::{probe, run, run_reporting};

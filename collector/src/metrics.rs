@@ -19,6 +19,10 @@ declare_metrics! {
     pub counter SENT_BYTES = "collector_sent_bytes_total", Bytes, "Bytes of messages sent to decoders.";
     pub counter ACKED = "collector_acked_batches_total", Batches, "Batches committed by the pipeline.";
     pub counter RECONNECTS = "collector_uplink_retries_total", Retries, "Times an uplink was tried again.";
+    pub gauge BUDGET_USED = "collector_budget_used_ratio", Ratio, "Cost of sampling as a share of its budget: the largest of CPU time, time in the kernel and bytes.";
+    pub counter PERIOD_CHANGES = "collector_changed_events_total", Events, "Events that got another period, to keep the budget.";
+    pub gauge STOPPED = "collector_stopped_events", Events, "Events that are stopped by file or signal.";
+    pub gauge RESIDENT = "collector_resident_bytes", Bytes, "Memory of the collector's process, rings included.";
     pub counter SYMBOL_REQUESTS = "collector_symbol_requests_total", Requests, "Requests for symbol tables.";
     pub counter SYMBOL_FAILURES = "collector_symbol_failed_requests_total", Requests, "Requests for symbol tables without an answer.";
 }

@@ -19,6 +19,8 @@ pub struct Status {
     pub batches: u64,
     /// Highest batch of this run that the pipeline has committed; 0: none.
     pub acked: u64,
+    /// Sampling is stopped, by file or signal.
+    pub stopped: bool,
     /// A decoder takes our batches.
     pub connected: bool,
     /// Why not, when not; empty when nothing went wrong yet.

@@ -102,6 +102,13 @@ impl Descriptor {
         check(unsafe { ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
     }
 
+    /// Changes its period, in events.
+    pub(crate) fn set_period(&self, period: u64) -> io::Result<()> {
+        let place = (&raw const period).expose_provenance() as u64;
+        // SAFETY: the descriptor is open; the kernel reads one u64 at `place`, where `period` lives through the call.
+        check(unsafe { ioctls::PERIOD(self.fd.as_raw_fd(), place) })
+    }
+
     /// Stops it; what is in its ring stays.
     pub(crate) fn disable(&self) -> io::Result<()> {
         // SAFETY: the descriptor is open; the call takes numbers only.

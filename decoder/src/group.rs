@@ -17,6 +17,8 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GroupReads {
     last: FxHashMap<u64, u64>,
+    /// The period in force where it may differ from the attr's, by place in the table; 0: the attr's.
+    pub(crate) in_force: Vec<u64>,
     /// Rows of the sample at hand; taken and put back by the caller.
     pub(crate) rows: Vec<Row>,
 }
@@ -28,7 +30,9 @@ impl GroupReads {
         let Some(attr) = events.get(event).map(|event| &event.attr) else {
             return;
         };
-        let own = view.period().unwrap_or(attr.sample_period);
+        let in_force = self.in_force.get(event).filter(|period| **period > 0);
+        let in_force = in_force.copied().unwrap_or(attr.sample_period);
+        let own = view.period().unwrap_or(in_force);
         let reads = attr.samples(sample::READ).then(|| view.read()).flatten();
         let Some(reads) = reads else {
             self.rows.push(Row { event, period: own });

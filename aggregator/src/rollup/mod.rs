@@ -7,6 +7,7 @@ mod chunks;
 mod columns;
 mod definitions;
 mod memory;
+mod readings;
 mod sums;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ pub(crate) use columns::Malformed;
 use columns::at;
 use definitions::Definitions;
 pub(crate) use memory::{Event, Memory};
+use readings::ReadingRows;
 use sums::{Fleet, Mix, Names};
 
 /// Bytes of a row of `samples` before compression, about; names are in dictionaries.
@@ -60,6 +62,7 @@ pub(crate) struct Rollup {
     mix: Mix,
     fleet: Fleet,
     names: Names,
+    readings: ReadingRows,
     ledger: Chunks<Ledger1m>,
     days: Vec<u16>,
 }
@@ -80,6 +83,7 @@ impl Rollup {
             + self.samples.bytes()
             + self.mix.bytes()
             + self.fleet.bytes()
+            + self.readings.bytes()
             + self.ledger.bytes()
     }
 
@@ -89,6 +93,7 @@ impl Rollup {
             + self.samples.messages()
             + self.mix.messages()
             + self.fleet.messages()
+            + self.readings.messages()
             + self.ledger.messages()
     }
 
@@ -99,6 +104,7 @@ impl Rollup {
         blocks.extend(self.samples.finish());
         self.mix.finish(&self.names, &mut blocks);
         self.fleet.finish(&self.names, &mut blocks);
+        self.readings.finish(&mut blocks);
         blocks.extend(self.ledger.finish());
         blocks
     }
@@ -120,6 +126,10 @@ impl Rollup {
         if let Some(readings) = &batch.readings {
             self.definitions
                 .add_workloads(memory, &readings.workloads, now_s);
+            if treatment == Treatment::Store {
+                self.readings
+                    .add(&batch.host, batch.closed_wall_ns, readings);
+            }
         }
         self.definitions.add_host(memory, source, batch, closed_s);
         let mut counts = BTreeMap::new();

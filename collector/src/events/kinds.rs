@@ -8,6 +8,7 @@ use memwide_perf_abi::{attr_kind, sample};
 
 use super::machine::Machine;
 use super::spec::{Absent, BASE, EventSpec, base_attr};
+use crate::governor::is_prime;
 
 /// `perf_event_attr.config` of software events.
 const CPU_CLOCK: u64 = 0;
@@ -68,13 +69,6 @@ pub(super) fn clock_period(freq: u64) -> u64 {
     (share..share + PRIME_GAP)
         .find(|&n| is_prime(n))
         .unwrap_or(share)
-}
-
-fn is_prime(n: u64) -> bool {
-    n >= 2
-        && (2..n)
-            .take_while(|d| d * d <= n)
-            .all(|d| !n.is_multiple_of(d))
 }
 
 /// `SYSTEM:NAME`, each hit a sample.

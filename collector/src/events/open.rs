@@ -50,6 +50,15 @@ pub enum OpenError {
     },
 }
 
+/// Who counts an event up to its period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CountedBy {
+    /// The kernel, hit by hit.
+    Kernel,
+    /// A timer or the hardware.
+    Other,
+}
+
 /// An event open on all CPUs.
 #[derive(Debug)]
 pub(crate) struct OpenEvent {
@@ -60,6 +69,7 @@ pub(crate) struct OpenEvent {
     pub(crate) countable: bool,
     /// See [`SampleRing::counted`](super::rings::SampleRing::counted).
     pub(crate) counted: bool,
+    by: CountedBy,
     /// Its reads end in the number of lost samples.
     pub(crate) counts_lost: bool,
     pub(crate) descriptors: Vec<Descriptor>,
@@ -78,6 +88,26 @@ pub(crate) struct EventSet {
     /// Ids of the events that are not counted in software: they are always the kernel's word.
     pub(crate) others: HashSet<u64>,
     pub(crate) capabilities: Vec<Capability>,
+}
+
+impl OpenEvent {
+    /// Gives it another period, which must be stopped.
+    pub(crate) fn set_period(&mut self, period: u64) -> io::Result<()> {
+        for one in &self.descriptors {
+            match one.set_period(period) {
+                // Its CPU went offline.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                other => other?,
+            }
+        }
+        self.period = period;
+        Ok(())
+    }
+
+    /// Time or the hardware counts it, not the kernel hit by hit.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.by == CountedBy::Other
+    }
 }
 
 impl EventSet {
@@ -124,6 +154,10 @@ impl EventSet {
         if attr.flags.precise_ip() == 0 {
             // In precise records it would make each of them an interrupt.
             attr.sample_type |= sample::CGROUP;
+        }
+        if spec.counts_hits() {
+            // With this field the kernel samples every hit, whatever the period is. It stands in each batch's counts.
+            attr.sample_type &= !sample::PERIOD;
         }
         let (mut descriptors, mut leaders) = (Vec::new(), Vec::new());
         let mut said = None;
@@ -191,6 +225,11 @@ impl EventSet {
             period: attr.sample_period,
             countable: spec.countable,
             counted: is_counted(&attr),
+            by: if spec.counts_hits() {
+                CountedBy::Kernel
+            } else {
+                CountedBy::Other
+            },
             counts_lost: attr.read_format & memwide_perf_abi::read_format::LOST != 0,
             descriptors,
             leaders,

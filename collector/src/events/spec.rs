@@ -166,7 +166,7 @@ fn stack_bound(wanted: u16, machine: &Machine) -> u16 {
 
 impl EventSpec {
     /// The kernel counts it hit by hit in software.
-    fn counts_hits(&self) -> bool {
+    pub(super) fn counts_hits(&self) -> bool {
         !self.attr.is_clock()
             && matches!(
                 self.attr.kind,

@@ -4,20 +4,24 @@
 //! it is in the same round or an earlier one. A batch is one or more whole rounds. It goes to the spool, and only then do
 //! the rings get their room back.
 
+mod govern;
+
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use memwide_perf_abi::{SampleLayout, TrailerLayout};
 use memwide_proto::limits;
-use memwide_proto::v1::{Batch, ClockAnchor, HostFacts, Readings, Workload};
+use memwide_proto::v1::{Batch, ClockAnchor, HostFacts, Readings};
 use memwide_service::CancellationToken;
 use memwide_service::clock::{instant, unix_ns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use self::govern::Govern;
 use super::counts::Counts;
 use crate::batch::{Collected, Ids, section};
 use crate::claim::claim;
@@ -28,6 +32,7 @@ use crate::events::machine::Machine;
 use crate::facts;
 use crate::identity::Identity;
 use crate::metrics;
+use crate::readings::{Look, Reader};
 use crate::snapshot::{self, BuildIds, Snapshot, Stamp};
 use crate::spool::{Epoch, Spool};
 use crate::status::Reporter;
@@ -63,6 +68,8 @@ pub(super) struct Collect {
     pub(super) blind_ns: u64,
     pub(super) boot: [u8; 16],
     pub(super) _host_lock: Option<File>,
+    /// Set: nothing shall be sampled.
+    pub(super) stopped: Arc<AtomicBool>,
 }
 
 impl Collect {
@@ -91,6 +98,8 @@ struct Work {
     collected: Collected,
     counts: Counts,
     identity: Identity,
+    reader: Option<Reader>,
+    govern: Govern,
     read_at: Instant,
     closed_at: Instant,
     /// The batch being built is a snapshot.
@@ -139,8 +148,10 @@ impl Work {
                 .iter_mut()
                 .for_each(|cpu| cpu.side_ring.commit());
         });
+        let govern = Govern::start(&mut it).context("cannot set the periods")?;
         it.set.enable_events().context("cannot start the events")?;
         let identity = Identity::new(it.config.pod_names.clone());
+        let reader = reader(&it);
         let mut work = Self {
             anchors: vec![(&anchor).into()],
             it,
@@ -154,6 +165,8 @@ impl Work {
             collected,
             counts,
             identity,
+            reader,
+            govern,
             read_at: now,
             closed_at: now,
             snapshot: false,
@@ -222,6 +235,7 @@ impl Work {
         if now.duration_since(self.read_at) >= READ_EVERY {
             self.counts.read(&self.it.set.events);
             self.read_at = now;
+            self.govern(now)?;
         }
         if now.duration_since(self.anchored_at) >= ANCHOR_EVERY {
             self.marker = self.namer.mark();
@@ -295,6 +309,17 @@ impl Work {
         }
     }
 
+    /// Rounds until all rings are empty: one may stop early, each takes at least one ring.
+    fn drain(&mut self) {
+        for _ in 0..self.it.set.cpus.len() {
+            self.round();
+            let mut rings = self.it.set.cpus.iter().flat_map(|cpu| &cpu.samples);
+            if rings.all(|one| one.ring.is_drained()) {
+                break;
+            }
+        }
+    }
+
     fn start_snapshot(&mut self, now: Instant) {
         let since = now.duration_since(self.snapshot_at);
         let due = since >= SNAPSHOT_EVERY
@@ -345,7 +370,14 @@ impl Work {
     fn close(&mut self) -> anyhow::Result<()> {
         let number = self.it.epoch.next();
         let collected = &self.collected;
-        let counts = self.counts.close(&self.it.set.events, &collected.tallies);
+        let stopped_ns = self.stopped_ns(instant());
+        let mut counts = self.counts.close(&self.it.set.events, &collected.tallies);
+        for (count, event) in counts.iter_mut().zip(&self.it.set.events) {
+            // As the time of a throttled event: summed over CPUs.
+            count.throttled_ns += stopped_ns * event.descriptors.len() as u64;
+        }
+        let throttled = collected.tallies.iter().map(|tally| tally.throttled_ns);
+        self.govern.throttled_ns += throttled.sum::<u64>();
         for count in &counts {
             metrics::SAMPLES.add(count.produced);
             metrics::LOST.add(count.lost);
@@ -375,7 +407,9 @@ impl Work {
         for cgroup in self.collected.cgroups.drain(..) {
             self.identity.enter(cgroup, now);
         }
-        batch.readings = readings(self.identity.take(now));
+        let mut readings = self.reader.as_ref().map(Reader::take).unwrap_or_default();
+        readings.workloads.extend(self.identity.take(now));
+        batch.readings = (readings != Readings::default()).then_some(readings);
         for section in [&batch.side_band, &batch.samples].into_iter().flatten() {
             metrics::PACKED_BYTES.add(section.data.len() as u64);
         }
@@ -441,14 +475,7 @@ impl Work {
         if let Some(batch) = self.unwritten.take() {
             self.write(batch)?;
         }
-        // A round may stop early; each takes at least one ring.
-        for _ in 0..self.it.set.cpus.len() {
-            self.round();
-            let mut rings = self.it.set.cpus.iter().flat_map(|cpu| &cpu.samples);
-            if rings.all(|one| one.ring.is_drained()) {
-                break;
-            }
-        }
+        self.drain();
         // Twice: nothing is written any more.
         self.counts.emptied();
         self.counts.emptied();
@@ -461,13 +488,21 @@ impl Work {
     }
 }
 
-/// `None`: nothing was read.
-fn readings(workloads: Vec<Workload>) -> Option<Readings> {
-    let readings = Readings {
-        workloads,
-        ..Readings::default()
+/// `None`: not wanted, or there is no thread for it.
+fn reader(it: &Collect) -> Option<Reader> {
+    let look = Look {
+        machine: it.machine.clone(),
+        pod_names: it.config.pod_names.clone(),
+        every: Duration::from_millis(it.config.readings_ms),
     };
-    (readings != Readings::default()).then_some(readings)
+    if look.every.is_zero() {
+        return None;
+    }
+    let started = Reader::start(look);
+    if let Err(error) = &started {
+        tracing::warn!(%error, "no thread for pressure and memory: they are not read");
+    }
+    started.ok()
 }
 
 fn drain_side_band(set: &mut EventSet, collected: &mut Collected) {

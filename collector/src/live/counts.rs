@@ -19,6 +19,9 @@ struct Totals {
     emptied: u64,
     /// The same one emptying earlier: what was being written then has been taken from its ring since.
     settled: u64,
+    /// Where the period in force began, and the samples of the periods before.
+    value_from: u64,
+    due_from: u64,
     lost: u64,
     /// Time enabled and not running: not scheduled.
     idle_ns: u64,
@@ -77,6 +80,14 @@ impl Counts {
         .collect()
     }
 
+    /// The event has another period from now on. What the old one still owed is told already.
+    pub(super) fn restart(&mut self, at: usize) {
+        if let Some(totals) = self.0.get_mut(at) {
+            totals.value_from = totals.value;
+            totals.due_from = totals.produced + totals.lost + totals.told_residue;
+        }
+    }
+
     /// Samples taken and lost so far, by event.
     pub(super) fn so_far(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().map(|totals| (totals.produced, totals.lost))
@@ -89,11 +100,12 @@ impl Totals {
         let residue = if event.countable && event.counts_lost && event.period > 0 {
             // Each CPU's descriptor may hold an unfinished period of its own.
             let unfinished = event.descriptors.len() as u64;
-            let due = (self.settled / event.period).saturating_sub(if event.period > 1 {
+            let counted = self.settled.saturating_sub(self.value_from);
+            let due = (counted / event.period).saturating_sub(if event.period > 1 {
                 unfinished
             } else {
                 0
-            });
+            }) + self.due_from;
             due.saturating_sub(self.produced + self.lost)
                 .max(self.told_residue)
         } else {

@@ -6,6 +6,7 @@ mod counts;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,6 +16,7 @@ use memwide_service::CancellationToken;
 use memwide_service::clock::unix_ns;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
 use crate::events::machine::Machine;
@@ -64,6 +66,7 @@ pub async fn run_reporting(
     // A thread that panicked only means that symbols are read when they are asked for.
     drop(warmed.await);
 
+    let switched = tokio::spawn(follow_signals(collect.stopped.clone()));
     // The thread stops with `stop`, or when the uplink cannot go on.
     let intake = stop.child_token();
     let (ended, end) = tokio::sync::oneshot::channel();
@@ -114,6 +117,7 @@ pub async fn run_reporting(
             tracing::info!(batches, "stopped, unacked batches stay in the spool");
         }
     }
+    switched.abort();
     uplink_stop.cancel();
     drop(uplinks);
     if epoch.unacked() == 0 {
@@ -121,6 +125,24 @@ pub async fn run_reporting(
         retired.context("cannot clear the spool")?;
     }
     collected
+}
+
+/// SIGUSR1 stops sampling, SIGUSR2 starts it again.
+async fn follow_signals(stopped: Arc<AtomicBool>) {
+    let listen = |kind| signal(kind).inspect_err(|error| tracing::warn!(%error, "no signals"));
+    let (Ok(mut stop), Ok(mut start)) = (
+        listen(SignalKind::user_defined1()),
+        listen(SignalKind::user_defined2()),
+    ) else {
+        return;
+    };
+    loop {
+        let wanted = tokio::select! {
+            _ = stop.recv() => false,
+            _ = start.recv() => true,
+        };
+        stopped.store(!wanted, Ordering::Relaxed);
+    }
 }
 
 fn uplinks_done(epoch: &Epoch) -> bool {
@@ -180,6 +202,7 @@ fn open(config: Config, reporter: Reporter) -> anyhow::Result<(Collect, Arc<Spoo
         blind_ns,
         boot,
         _host_lock: host_lock,
+        stopped: Arc::default(),
     };
     Ok((collect, spool, epoch))
 }

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use memwide_collector::{Config, EventConfig, Reporter, SpoolConfig, probe, run_reporting};
+use memwide_collector::{
+    BudgetConfig, Config, EventConfig, Reporter, SpoolConfig, probe, run_reporting,
+};
 use memwide_perf_abi::{Attr, Record, Records, SampleLayout, SampleView, kind};
 use memwide_proto::v1::Batch;
 use memwide_service::CancellationToken;
 
 use crate::decoder::{Manners, Running, unpack};
 
-const PAGES: usize = 60_000;
+pub(crate) const PAGES: usize = 60_000;
 
 pub(crate) fn config(endpoint: &str, spool: &Path) -> Config {
     Config {
@@ -25,6 +27,11 @@ pub(crate) fn config(endpoint: &str, spool: &Path) -> Config {
             EventConfig::named("ibs_op//"),
         ],
         stop_grace_ms: 30_000,
+        // Periods stay what tests count on.
+        budget: BudgetConfig {
+            govern: false,
+            ..BudgetConfig::default()
+        },
         ..Config::default()
     }
 }
@@ -51,7 +58,7 @@ pub(crate) fn possible(config: &Config) -> bool {
 }
 
 /// Touches fresh pages.
-fn fault(pages: usize) {
+pub(crate) fn fault(pages: usize) {
     let page = 4096;
     for _ in 0..pages / 1_000 {
         let mut memory = memmap2::MmapOptions::new()

@@ -10,6 +10,7 @@
 
 mod cgroups;
 mod decoder;
+mod govern;
 mod import;
 mod live;
 mod uplink;

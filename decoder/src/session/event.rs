@@ -123,6 +123,18 @@ impl Events {
         self.metas.get(at)
     }
 
+    /// Periods in force by place in the table; 0: not told.
+    pub(crate) fn periods(&self, counts: &[v1::EventCount]) -> Vec<u64> {
+        let mut periods = vec![0; self.metas.len()];
+        for count in counts {
+            let place = self.places.get(count.event as usize).copied().flatten();
+            if let Some(period) = place.and_then(|place| periods.get_mut(place)) {
+                *period = count.period;
+            }
+        }
+        periods
+    }
+
     /// The event with an id.
     pub(crate) fn by_id(&self, id: u64) -> Option<&Meta> {
         self.metas.iter().find(|meta| meta.id == id)

@@ -240,6 +240,7 @@ impl Session {
     pub fn decode(&mut self, batch: &v1::Batch, sent: &Sent) -> Decoded {
         self.apply_side_band(batch);
         self.restore_counters(batch.number);
+        self.group.in_force = self.events.periods(&batch.counts);
         self.wants.clear();
         self.namer.waited.clear();
         let mut ledger = Ledger::of_batch(batch, &self.events);

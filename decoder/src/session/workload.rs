@@ -51,8 +51,11 @@ impl Workloads {
     fn enter(&mut self, workload: v1::Workload) {
         let is_known = self.by_cgroup.contains_key(&workload.cgroup_id);
         if is_known || self.by_cgroup.len() < CGROUPS_MAX {
-            self.by_cgroup
-                .insert(workload.cgroup_id, workload.workload_id);
+            // Without an id it is told of a path alone.
+            if workload.cgroup_id != 0 {
+                self.by_cgroup
+                    .insert(workload.cgroup_id, workload.workload_id);
+            }
             self.by_id.insert(workload.workload_id, workload);
         }
     }

@@ -188,6 +188,7 @@ pub struct Workload {
     pub service: ::prost::alloc::string::String,
     #[prost(string, tag = "6")]
     pub cgroup_path: ::prost::alloc::string::String,
+    /// 0: told of a path alone; samples do not refer to it.
     #[prost(uint64, tag = "7")]
     pub cgroup_id: u64,
 }
@@ -381,7 +382,7 @@ pub struct SideBandBatch {
     #[prost(message, optional, tag = "1")]
     pub batch: ::core::option::Option<Batch>,
 }
-/// Freed by ack like samples. Filled from later versions on; receivers keep what they do not know.
+/// What is read beside the rings. Freed by ack like samples.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Readings {
     #[prost(message, repeated, tag = "1")]
@@ -390,13 +391,13 @@ pub struct Readings {
     pub pressure: ::prost::alloc::vec::Vec<Reading>,
     #[prost(message, repeated, tag = "3")]
     pub rss: ::prost::alloc::vec::Vec<Reading>,
-    /// The collector's own cost: cpu_ns, rss_bytes, handler_ns, wire_bytes.
+    /// The collector's own cost.
     #[prost(message, repeated, tag = "4")]
     pub own_cost: ::prost::alloc::vec::Vec<Reading>,
     #[prost(message, repeated, tag = "5")]
     pub workloads: ::prost::alloc::vec::Vec<Workload>,
 }
-/// One number read at one moment.
+/// One number.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Reading {
     #[prost(string, tag = "1")]
@@ -405,7 +406,7 @@ pub struct Reading {
     pub wall_ns: u64,
     #[prost(double, tag = "3")]
     pub value: f64,
-    /// `bytes`, `events`, `ns`, `ratio`.
+    /// `bytes`, `events`, `ns`, `samples`.
     #[prost(string, tag = "4")]
     pub unit: ::prost::alloc::string::String,
     #[prost(uint32, tag = "5")]
@@ -417,6 +418,15 @@ pub struct Reading {
     /// `:u`, `:k` or empty.
     #[prost(string, tag = "8")]
     pub mode: ::prost::alloc::string::String,
+    /// `value` is the change over so long, up to `wall_ns`; 0: a level at that moment.
+    #[prost(uint64, tag = "9")]
+    pub interval_ns: u64,
+    /// Whose it is, see `Workload`; 0: the host's.
+    #[prost(fixed64, tag = "10")]
+    pub workload_id: u64,
+    /// Name of the process `pid`.
+    #[prost(string, tag = "11")]
+    pub comm: ::prost::alloc::string::String,
 }
 /// What a mapping is made of. Its hash is the mapping id.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

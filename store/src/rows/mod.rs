@@ -16,8 +16,8 @@ pub use definitions::{
     WorkloadRow, Workloads,
 };
 pub use facts::{
-    CloseRow, Closes, Fleet1h, FleetRow, HostRow, Hosts, Ledger1m, LedgerRow, Mix1m, MixRow,
-    SampleRow, Samples,
+    CloseRow, Closes, CounterRow, Counters, Fleet1h, FleetRow, HostRow, Hosts, Ledger1m, LedgerRow,
+    Mix1m, MixRow, Pressure, PressureRow, Rss, RssRow, SampleRow, Samples,
 };
 pub use sums::{Sums, SumsColumns};
 
@@ -28,6 +28,9 @@ pub const FACTS: &[&str] = &[
     Fleet1h::TABLE,
     Ledger1m::TABLE,
     Hosts::TABLE,
+    Pressure::TABLE,
+    Rss::TABLE,
+    Counters::TABLE,
 ];
 
 /// In `hosts.cpu_nodes`: the node of this CPU is not known.

@@ -79,6 +79,7 @@ migrations! {
     6 "suspect" "0006_suspect";
     7 "names" "0007_names";
     8 "cpu_nodes" "0008_cpu_nodes";
+    9 "readings" "0009_readings";
 }
 
 impl Migration {

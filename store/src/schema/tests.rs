@@ -49,12 +49,21 @@ fn only_what_is_missing_is_applied() {
             "closes_in_array",
             "reasons",
             "suspect",
-            "names"
+            "names",
+            "cpu_nodes",
+            "readings"
         ]
     );
     assert_eq!(
         names(&applied(&[(1, None), (2, None), (3, None)])),
-        ["closes_in_array", "reasons", "suspect", "names"]
+        [
+            "closes_in_array",
+            "reasons",
+            "suspect",
+            "names",
+            "cpu_nodes",
+            "readings"
+        ]
     );
     assert!(
         names(&applied(

@@ -17,11 +17,12 @@ async fn the_schema_is_applied_once_and_matches_the_row_builders() {
             "reasons",
             "suspect",
             "names",
-            "cpu_nodes"
+            "cpu_nodes",
+            "readings"
         ]
     );
     assert!(store.migrate().await.unwrap().is_empty());
-    assert_eq!(ask(&store, "SELECT count() FROM migrations").await, "8");
+    assert_eq!(ask(&store, "SELECT count() FROM migrations").await, "9");
     let uncommented = "SELECT table, name FROM system.columns WHERE database = 'memwide' AND comment = '' \
          AND table IN (SELECT name FROM system.tables WHERE database = 'memwide' AND engine LIKE '%MergeTree')";
     assert_eq!(ask(&store, uncommented).await, "");
@@ -69,7 +70,8 @@ async fn a_migration_broken_off_is_applied_again() {
             "reasons",
             "suspect",
             "names",
-            "cpu_nodes"
+            "cpu_nodes",
+            "readings"
         ]
     );
     assert_eq!(ask(&store, "SELECT count() FROM stacks").await, "0");

@@ -1,0 +1,396 @@
+//! What collecting costs, beside `perf record` of the same events under the same load.
+//!
+//! The collector runs as a process of its own, with its spool on disk, and sends over loopback to a decoder in this process
+//! that acks. Each load runs small and large: the slope between the two is the cost of a sample, without what starting and
+//! stopping cost. Needs root and perf.
+//!
+//! ```text
+//! make bench
+//! MEMWIDE_BENCH_PAGES=200000 cargo bench -p memwide-collector --bench cost     shorter loads
+//! ```
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a bench prints what it measured, and stops at the first surprise"
+)]
+
+#[allow(
+    dead_code,
+    clippy::print_stderr,
+    clippy::expect_used,
+    reason = "the tests' decoder, of which a bench needs a part"
+)]
+#[path = "../tests/it/decoder.rs"]
+mod decoder;
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use decoder::{Manners, Running};
+use memwide_collector::{
+    BudgetConfig, Config, EventConfig, Reporter, RingConfig, SpoolConfig, run_reporting,
+};
+use memwide_service::CancellationToken;
+use prost::Message as _;
+
+/// Clock ticks of `/proc/PID/stat` in a second (`USER_HZ`).
+const TICKS: f64 = 100.0;
+/// Runs of each size; the lowest cost counts, as noise only adds.
+const RUNS: usize = 2;
+/// Bytes of the sample ring of each CPU, of both.
+const RING_BYTES: u64 = 4 << 20;
+
+/// A load, and what is recorded of it.
+struct Row {
+    what: &'static str,
+    event: EventConfig,
+    /// What perf is told.
+    perf: &'static [&'static str],
+    load: &'static str,
+    /// Our cost ÷ perf's, at most.
+    target: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    cpu: f64,
+    samples: f64,
+    lost: u64,
+    /// Of the load alone.
+    seconds: f64,
+    /// Sent bytes, and MiB resident without the rings.
+    bytes: f64,
+    resident: f64,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some("load") => load(
+            &arguments[2],
+            arguments[3].parse().unwrap(),
+            Path::new(&arguments[4]),
+        ),
+        Some("collect") => collect(&arguments[2], &arguments[3], &arguments[4]),
+        _ => measure(),
+    }
+}
+
+fn measure() {
+    let pages = std::env::var("MEMWIDE_BENCH_PAGES").ok();
+    let pages: u64 = pages
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(2_000_000);
+    let has_perf = Command::new("perf").arg("--version").output().is_ok();
+    let rows = [
+        Row {
+            what: "minor faults with physical address",
+            event: EventConfig::named("minor-faults").every(1),
+            perf: &[
+                "-e",
+                "minor-faults",
+                "-d",
+                "--phys-data",
+                "--data-page-size",
+            ],
+            load: "faults",
+            target: 1.6,
+        },
+        Row {
+            what: "kmem:mm_page_alloc",
+            event: EventConfig::named("kmem:mm_page_alloc").every(1),
+            perf: &["-e", "kmem:mm_page_alloc"],
+            load: "faults",
+            target: 1.6,
+        },
+        Row {
+            what: "sched:sched_switch with callchains",
+            event: EventConfig::named("sched:sched_switch")
+                .every(1)
+                .with_callchain(),
+            perf: &["-e", "sched:sched_switch", "-g"],
+            load: "switches",
+            target: 1.6,
+        },
+    ];
+    println!(
+        "CPU seconds for a million samples (slope of two loads, lowest of {RUNS} runs each)\n"
+    );
+    println!(
+        "{:<36} {:>8} {:>8} {:>6} {:>9} {:>7} {:>10} {:>8} {:>8}",
+        "what", "memwide", "perf", "ratio", "samples/s", "lost", "perf lost", "B/sample", "MiB"
+    );
+    for row in &rows {
+        let sizes = [pages / 8, pages];
+        let Some([small, large]) = both(sizes, |size| ours(row, size)) else {
+            println!("{:<36} cannot be opened here", row.what);
+            continue;
+        };
+        let theirs = has_perf
+            .then(|| both(sizes, |size| perf(row, size)))
+            .flatten();
+        let slope = |small: Cost, large: Cost| {
+            (large.cpu - small.cpu) / (large.samples - small.samples) * 1e6
+        };
+        let own = slope(small, large);
+        let other = theirs.map(|[small, large]| (slope(small, large), large.lost));
+        println!(
+            "{:<36} {own:>8.4} {:>8} {:>6} {:>9.0} {:>7} {:>10} {:>8.1} {:>8.0}",
+            row.what,
+            other.map_or_else(|| "-".to_owned(), |(cpu, _)| format!("{cpu:.4}")),
+            other.map_or_else(|| "-".to_owned(), |(cpu, _)| format!("{:.2}", own / cpu)),
+            large.samples / large.seconds,
+            large.lost,
+            other.map_or_else(|| "-".to_owned(), |(_, lost)| lost.to_string()),
+            large.bytes / large.samples,
+            large.resident,
+        );
+        if let Some((cpu, _)) = other {
+            let met = if own / cpu <= row.target {
+                "met"
+            } else {
+                "missed"
+            };
+            println!("{:<36} target: ratio at most {:.1}: {met}", "", row.target);
+        }
+    }
+}
+
+/// The cheapest run of each size; `None` where there is none.
+fn both(sizes: [u64; 2], run: impl Fn(u64) -> Option<Cost>) -> Option<[Cost; 2]> {
+    let mut best = sizes.map(|_| None::<Cost>);
+    for _ in 0..RUNS {
+        for (best, size) in best.iter_mut().zip(sizes) {
+            let cost = run(size)?;
+            if best.is_none_or(|best| cost.cpu < best.cpu) {
+                *best = Some(cost);
+            }
+        }
+    }
+    Some([best[0]?, best[1]?])
+}
+
+fn ours(row: &Row, size: u64) -> Option<Cost> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let decoder = Running::start(Manners::default()).await;
+        let event = serde_json::to_string(&row.event).unwrap();
+        let spool = folder.path().join("spool");
+        let mut child = again(&["collect", &decoder.endpoint, spool.to_str()?, &event]);
+        let is_there = |got: &decoder::Got| got.batches.values().any(|all| all.len() > 1);
+        for _ in 0..1_000 {
+            if is_there(&decoder.got()) || child.try_wait().unwrap().is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        let before = cpu_of(child.id());
+        let skip = decoder.got().batches.values().map(Vec::len).sum::<usize>();
+        let started = Instant::now();
+        let load = tokio::task::spawn_blocking({
+            let (load, report) = (row.load, folder.path().join("load"));
+            move || run_load(load, size, &report)
+        });
+        load.await.unwrap();
+        let seconds = started.elapsed().as_secs_f64();
+        // What is in the rings is sent within a batch or two.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let cpu = cpu_of(child.id()) - before;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let high = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
+        let resident: f64 = high?.split_whitespace().next()?.parse().unwrap();
+        // Its input's end stops it.
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let got = decoder.got();
+        let batches: Vec<_> = got.batches.values().flatten().skip(skip).collect();
+        let counts = || batches.iter().flat_map(|batch| &batch.counts);
+        let bytes: usize = batches.iter().map(|batch| batch.encoded_len()).sum();
+        Some(Cost {
+            cpu,
+            samples: counts().map(|count| count.produced).sum::<u64>() as f64,
+            lost: counts().map(|count| count.lost).sum(),
+            seconds,
+            bytes: bytes as f64,
+            resident: resident / 1024.0,
+        })
+    })
+}
+
+fn perf(row: &Row, size: u64) -> Option<Cost> {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, report) = (folder.path().join("perf.data"), folder.path().join("load"));
+    let program = std::env::current_exe().unwrap();
+    let before = cpu_of_children();
+    let started = Instant::now();
+    let pages = (RING_BYTES / 4096).to_string();
+    let status = Command::new("perf")
+        .args(["record", "-q", "-a", "-c", "1", "-B", "-N", "-m", &pages])
+        .args(row.perf)
+        .arg("-o")
+        .arg(&file)
+        .arg("--")
+        .arg(&program)
+        .args(["load", row.load, &size.to_string()])
+        .arg(&report)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    if !status.success() {
+        return None;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    // The load is perf's child: what it took is measured alone and taken off.
+    let all = cpu_of_children() - before;
+    let load: f64 = std::fs::read_to_string(report).unwrap().parse().unwrap();
+    let said = Command::new("perf")
+        .args(["report", "--stats", "-i"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let number = |name: &str| -> Option<u64> {
+        let line = said
+            .lines()
+            .find(|line| line.trim_start().starts_with(name))?;
+        line.split(':')
+            .nth(1)?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    };
+    Some(Cost {
+        cpu: all - load,
+        samples: number("SAMPLE events")? as f64,
+        lost: number("LOST events").unwrap_or(0),
+        seconds,
+        bytes: std::fs::metadata(&file).unwrap().len() as f64,
+        resident: 0.0,
+    })
+}
+
+/// Runs the load, which says in a file what CPU it took.
+fn run_load(load: &str, size: u64, report: &Path) {
+    let mut child = again(&["load", load, &size.to_string(), report.to_str().unwrap()]);
+    assert!(child.wait().unwrap().success());
+}
+
+fn again(arguments: &[&str]) -> Child {
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    command.spawn().unwrap()
+}
+
+fn load(what: &str, size: u64, report: &Path) {
+    let cpus = std::thread::available_parallelism().unwrap().get() as u64;
+    match what {
+        "faults" => {
+            let threads = (0..cpus).map(|_| std::thread::spawn(move || touch(size / cpus)));
+            let threads: Vec<_> = threads.collect();
+            for one in threads {
+                one.join().unwrap();
+            }
+        }
+        _ => switch(size / 8),
+    }
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap();
+    std::fs::write(report, format!("{}", of_stat(&text, 14))).unwrap();
+}
+
+/// Touches fresh pages.
+fn touch(pages: u64) {
+    const CHUNK: usize = 1_000;
+    for _ in 0..pages / CHUNK as u64 {
+        let mut memory = memmap2::MmapOptions::new()
+            .len(CHUNK * 4096)
+            .map_anon()
+            .unwrap();
+        for at in (0..memory.len()).step_by(4096) {
+            memory[at] = 1;
+        }
+    }
+}
+
+/// Two threads wake each other through pipes.
+fn switch(times: u64) {
+    let (mut here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+    let other = std::thread::spawn(move || {
+        let mut byte = [0];
+        while there.read_exact(&mut byte).is_ok() && there.write_all(&byte).is_ok() {}
+    });
+    let mut byte = [1];
+    for _ in 0..times {
+        here.write_all(&byte).unwrap();
+        here.read_exact(&mut byte).unwrap();
+    }
+    drop(here);
+    other.join().unwrap();
+}
+
+fn collect(endpoint: &str, spool: &str, event: &str) {
+    let config = Config {
+        endpoint: endpoint.to_owned(),
+        spool: SpoolConfig {
+            dir: spool.into(),
+            ..SpoolConfig::default()
+        },
+        rings: RingConfig {
+            sample_bytes: RING_BYTES,
+            ..RingConfig::default()
+        },
+        events: vec![serde_json::from_str(event).unwrap()],
+        budget: BudgetConfig {
+            govern: false,
+            ..BudgetConfig::default()
+        },
+        ..Config::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let stop = CancellationToken::new();
+    let ended = stop.clone();
+    std::thread::spawn(move || {
+        let mut rest = Vec::new();
+        std::io::stdin().read_to_end(&mut rest).unwrap();
+        ended.cancel();
+    });
+    let (reporter, _status) = Reporter::new();
+    runtime
+        .block_on(run_reporting(config, reporter, stop))
+        .unwrap();
+}
+
+fn cpu_of(pid: u32) -> f64 {
+    of_stat(
+        &std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap(),
+        14,
+    )
+}
+
+fn cpu_of_children() -> f64 {
+    of_stat(&std::fs::read_to_string("/proc/self/stat").unwrap(), 16)
+}
+
+/// The field of this number and the one behind it, in seconds; the state is field 3.
+fn of_stat(text: &str, number: usize) -> f64 {
+    let behind = text.rsplit(')').next().unwrap();
+    let fields: Vec<&str> = behind.split_whitespace().collect();
+    let ticks = |number: usize| fields[number - 3].parse::<f64>().unwrap();
+    (ticks(number) + ticks(number + 1)) / TICKS
+}

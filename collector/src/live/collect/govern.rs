@@ -1,0 +1,239 @@
+//! The budget kept, and the switch that stops all sampling.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use memwide_service::clock::instant;
+
+use super::{Collect, Work};
+use crate::events::OpenEvent;
+use crate::events::machine::Machine;
+use crate::governor::{Governor, Window, period};
+use crate::metrics;
+use crate::readings::own_cpu_ns;
+
+/// Between two looks at the cost.
+const WINDOW: Duration = Duration::from_secs(5);
+/// So many windows have the same periods at most: what beats with one does not beat with the next.
+const SAME_PERIOD_WINDOWS: u64 = 12;
+/// `avg10` of pressure from which on a machine counts as pressed, in percent.
+const PRESSED: [(&str, &str, f64); 2] = [("memory", "full", 10.0), ("cpu", "some", 60.0)];
+
+/// Everything that was counted up to a moment.
+#[derive(Debug, Clone, Default)]
+struct Totals {
+    cpu_ns: u64,
+    bytes: u64,
+    samples: Vec<u64>,
+    lost: u64,
+    throttled_ns: u64,
+    /// The kernel's own limit.
+    rate_max: Option<i64>,
+}
+
+/// The governor and what it looks at.
+#[derive(Debug)]
+pub(super) struct Govern {
+    governor: Option<Governor>,
+    bases: Vec<u64>,
+    window: u64,
+    at: Instant,
+    before: Totals,
+    /// Time of records that said the kernel throttles, of all batches.
+    pub(super) throttled_ns: u64,
+    /// Since when nothing is sampled.
+    pub(super) stopped: Option<Instant>,
+}
+
+impl Govern {
+    /// Sets the periods to start with.
+    pub(super) fn start(it: &mut Collect) -> std::io::Result<Self> {
+        let events = &mut it.set.events;
+        let budget = it.config.budget;
+        let governor = budget.govern.then(|| Governor::new(budget, events.len()));
+        let bases = events.iter().map(|event| event.period).collect();
+        let govern = Self {
+            governor,
+            bases,
+            window: 0,
+            at: instant(),
+            before: Totals::default(),
+            throttled_ns: 0,
+            stopped: None,
+        };
+        for (at, event) in events.iter_mut().enumerate() {
+            if let Some(period) = govern.period(at, event) {
+                event.set_period(period)?;
+            }
+        }
+        Ok(govern)
+    }
+
+    /// The period that an event should have now.
+    fn period(&self, at: usize, event: &OpenEvent) -> Option<u64> {
+        let base = *self.bases.get(at)?;
+        let level = self.governor.as_ref()?.level(at);
+        // Those that are counted hit by hit wait for a whole period after each change: theirs changes with levels only.
+        let turn = if event.is_timed() {
+            self.window / SAME_PERIOD_WINDOWS
+        } else {
+            0
+        };
+        (base > 0).then(|| period(base, level, turn, event.desc.pmu == "ibs_op"))
+    }
+
+    /// Looks at the window that ended; events and their new periods.
+    fn look(&mut self, now: Totals, at: Instant, cpus: usize, machine: &Machine) {
+        let before = std::mem::replace(&mut self.before, now);
+        let now = &self.before;
+        let samples = now.samples.iter().zip(&before.samples);
+        let window = Window {
+            seconds: at.duration_since(self.at).as_secs_f64(),
+            cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+            cpu_seconds: Duration::from_nanos(now.cpu_ns.saturating_sub(before.cpu_ns))
+                .as_secs_f64(),
+            bytes: now.bytes.saturating_sub(before.bytes),
+            samples: samples
+                .map(|(now, before)| now.saturating_sub(*before))
+                .collect(),
+            lost: now.lost.saturating_sub(before.lost),
+            throttled: now.throttled_ns > before.throttled_ns || now.rate_max < before.rate_max,
+            pressed: is_pressed(machine),
+        };
+        self.at = at;
+        self.window += 1;
+        let is_first = before.samples.is_empty();
+        let Some(governor) = self.governor.as_mut().filter(|_| !is_first) else {
+            return;
+        };
+        let (cost, changed) = governor.step(&window);
+        metrics::BUDGET_USED.set_f64(cost.share);
+        if changed && cost.share > 1.0 {
+            tracing::info!(
+                budget_used = cost.share,
+                what = cost.what,
+                "sampling costs more than its budget, periods become longer"
+            );
+        }
+    }
+}
+
+impl Work {
+    /// Keeps the budget, once a window; stops and starts sampling as told.
+    pub(super) fn govern(&mut self, now: Instant) -> anyhow::Result<()> {
+        let wanted = !self.it.stopped.load(Ordering::Relaxed) && !self.it.config.stop_file.exists();
+        if wanted == self.govern.stopped.is_some() {
+            self.switch(wanted, now)?;
+        }
+        if now.duration_since(self.govern.at) < WINDOW || self.govern.stopped.is_some() {
+            return Ok(());
+        }
+        let totals = Totals {
+            cpu_ns: own_cpu_ns(&self.it.machine).unwrap_or(0),
+            bytes: metrics::PACKED_BYTES.get(),
+            samples: self.counts.so_far().map(|(samples, _)| samples).collect(),
+            lost: self.counts.so_far().map(|(_, lost)| lost).sum(),
+            throttled_ns: self.govern.throttled_ns,
+            rate_max: self.it.machine.setting("perf_event_max_sample_rate"),
+        };
+        let cpus = self.it.set.cpus.len();
+        self.govern.look(totals, now, cpus, &self.it.machine);
+        let mut changed = Vec::new();
+        for (at, event) in self.it.set.events.iter().enumerate() {
+            let period = self.govern.period(at, event);
+            changed.extend(
+                period
+                    .filter(|new| *new != event.period)
+                    .map(|new| (at, new)),
+            );
+        }
+        if !changed.is_empty() {
+            self.change_periods(&changed)?;
+        }
+        Ok(())
+    }
+
+    /// A batch has one period for each event: it is closed with the old ones while nothing is counted.
+    fn change_periods(&mut self, changed: &[(usize, u64)]) -> anyhow::Result<()> {
+        let events = |work: &Self| {
+            let all = changed
+                .iter()
+                .filter_map(|(at, _)| work.it.set.events.get(*at));
+            let descriptors = all.flat_map(|event| &event.descriptors);
+            // Of a CPU that went offline there is nothing to stop.
+            descriptors.for_each(|one| drop(one.disable()));
+        };
+        events(self);
+        self.counts.read(&self.it.set.events);
+        self.drain();
+        self.close()?;
+        for (at, period) in changed {
+            let Some(event) = self.it.set.events.get_mut(*at) else {
+                continue;
+            };
+            if let Err(error) = event.set_period(*period) {
+                tracing::warn!(event = event.desc.name, %error, "its period cannot be changed");
+            }
+            self.counts.restart(*at);
+            event.descriptors.iter().for_each(|one| drop(one.enable()));
+        }
+        metrics::PERIOD_CHANGES.add(changed.len() as u64);
+        let events = &self.it.set.events;
+        self.it.reporter.update(|status| {
+            for (status, event) in status.events.iter_mut().zip(events) {
+                status.period = event.period;
+            }
+        });
+        Ok(())
+    }
+
+    /// Starts or stops all sampling; mappings and names are followed on.
+    fn switch(&mut self, wanted: bool, now: Instant) -> anyhow::Result<()> {
+        if wanted {
+            self.close()?;
+            self.govern.stopped = None;
+            self.it.set.enable_events()?;
+            tracing::warn!("sampling goes on");
+        } else {
+            self.it.set.disable_events()?;
+            self.counts.read(&self.it.set.events);
+            self.drain();
+            self.close()?;
+            self.govern.stopped = Some(now);
+            tracing::warn!(
+                file = %self.it.config.stop_file.display(),
+                "sampling is stopped until the file is gone, or by SIGUSR2 after SIGUSR1"
+            );
+        }
+        self.it.reporter.update(|status| status.stopped = !wanted);
+        let stopped = if wanted { 0 } else { self.it.set.events.len() };
+        metrics::STOPPED.set(stopped as u64);
+        Ok(())
+    }
+
+    /// Nanoseconds of this batch in which nothing was sampled.
+    pub(super) fn stopped_ns(&self, now: Instant) -> u64 {
+        let Some(since) = self.govern.stopped else {
+            return 0;
+        };
+        let since = since.max(self.closed_at);
+        u64::try_from(now.duration_since(since).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+fn is_pressed(machine: &Machine) -> bool {
+    PRESSED.iter().any(|(resource, kind, limit)| {
+        let text = machine.proc_text(&format!("pressure/{resource}"));
+        let text = text.unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(kind));
+        let average = line.and_then(|line| {
+            line.split_once("avg10=")?
+                .1
+                .split(' ')
+                .next()?
+                .parse::<f64>()
+                .ok()
+        });
+        average.is_some_and(|average| average > *limit)
+    })
+}

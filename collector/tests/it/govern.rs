@@ -1,0 +1,157 @@
+//! The budget and the switch, on this machine.
+
+use memwide_collector::{BudgetConfig, Config, EventConfig, Reporter, run_reporting};
+use memwide_perf_abi::{Attr, Records, SampleLayout, SampleView, kind};
+use memwide_proto::v1::{Batch, EventDesc};
+use memwide_service::CancellationToken;
+
+use crate::decoder::{Manners, Running, unpack};
+use crate::live::{PAGES, config, fault, possible};
+
+fn faults(batches: &[Batch]) -> EventDesc {
+    let mut events = batches[0].events.iter();
+    events
+        .find(|event| event.name == "minor-faults")
+        .unwrap()
+        .clone()
+}
+
+/// Samples of this process in a batch, and the period in force.
+fn own(batch: &Batch, event: &EventDesc) -> (u64, u64) {
+    let layout = SampleLayout::new(&Attr::parse(&event.attr).unwrap()).unwrap();
+    let none = memwide_proto::v1::Section::default();
+    let samples = unpack(batch.samples.as_ref().unwrap_or(&none));
+    let own = Records::new(&samples).map(Result::unwrap).filter(|record| {
+        record.kind == kind::SAMPLE
+            && event.ids.contains(&record.identifier().unwrap())
+            && SampleView::parse(record.body(), &layout).unwrap().pid() == Some(std::process::id())
+    });
+    let count = batch
+        .counts
+        .iter()
+        .find(|count| count.event == event.ordinal);
+    (own.count() as u64, count.unwrap().period)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn periods_change_between_batches_and_estimates_stay_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = Running::start(Manners::default()).await;
+    let config = Config {
+        events: vec![EventConfig::named("minor-faults").every(2)],
+        budget: BudgetConfig {
+            // Whatever other programs do meanwhile.
+            handler_percent: 1e6,
+            cpu_percent: 1e6,
+            bytes_per_second: 1 << 40,
+            ..BudgetConfig::default()
+        },
+        ..config(&decoder.endpoint, folder.path())
+    };
+    if !possible(&config) {
+        return;
+    }
+    let stop = CancellationToken::new();
+    let (reporter, mut status) = Reporter::new();
+    let running = tokio::spawn(run_reporting(config, reporter, stop.clone()));
+    status.wait_for(|status| status.batches > 0).await.unwrap();
+    tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
+    status
+        .wait_for(|status| status.events.first().is_some_and(|event| event.period == 2))
+        .await
+        .unwrap();
+    tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+
+    let epoch = status.borrow().source.unwrap().epoch;
+    let got = decoder.got();
+    let batches = &got.batches[&epoch];
+    let event = faults(batches);
+    let mut periods = std::collections::BTreeSet::new();
+    let mut estimate = 0;
+    for batch in batches {
+        let (samples, period) = own(batch, &event);
+        periods.insert(period);
+        estimate += samples * period;
+    }
+    assert!(periods.len() >= 3, "{periods:?}");
+    assert!(
+        periods.contains(&2) && periods.iter().any(|period| *period >= 32),
+        "{periods:?}"
+    );
+    let pages = 2 * PAGES as u64;
+    assert!(
+        (pages * 9 / 10..pages * 12 / 10).contains(&estimate),
+        "{estimate} of {pages}"
+    );
+    let sum = |of: fn(&memwide_proto::v1::EventCount) -> u64| -> u64 {
+        batches.iter().flat_map(|batch| &batch.counts).map(of).sum()
+    };
+    let (produced, residue) = (sum(|count| count.produced), sum(|count| count.residue));
+    assert!(
+        residue * 100 <= produced,
+        "{residue} of {produced} counted and not seen"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_stops_all_sampling_until_it_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = Running::start(Manners::default()).await;
+    let file = folder.path().join("stop");
+    let config = Config {
+        events: vec![EventConfig::named("minor-faults").every(1)],
+        stop_file: file.clone(),
+        ..config(&decoder.endpoint, &folder.path().join("spool"))
+    };
+    if !possible(&config) {
+        return;
+    }
+    let stop = CancellationToken::new();
+    let (reporter, mut status) = Reporter::new();
+    let running = tokio::spawn(run_reporting(config, reporter, stop.clone()));
+    status.wait_for(|status| status.batches > 0).await.unwrap();
+    std::fs::write(&file, "").unwrap();
+    let stopped = status
+        .wait_for(|status| status.stopped)
+        .await
+        .unwrap()
+        .batches;
+    tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
+    status
+        .wait_for(|status| status.batches > stopped + 1)
+        .await
+        .unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let going = status
+        .wait_for(|status| !status.stopped)
+        .await
+        .unwrap()
+        .batches;
+    tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+
+    let epoch = status.borrow().source.unwrap().epoch;
+    let got = decoder.got();
+    let batches = &got.batches[&epoch];
+    let event = faults(batches);
+    let (while_stopped, after): (Vec<&Batch>, Vec<_>) = batches
+        .iter()
+        .filter(|batch| batch.number > stopped)
+        .partition(|batch| batch.number <= going);
+    let produced =
+        |batches: &[&Batch]| -> u64 { batches.iter().map(|batch| own(batch, &event).0).sum() };
+    assert_eq!(produced(&while_stopped), 0);
+    assert!(produced(&after) > PAGES as u64 / 2, "{}", produced(&after));
+    let blind: u64 = while_stopped
+        .iter()
+        .flat_map(|batch| &batch.counts)
+        .map(|count| count.throttled_ns)
+        .sum();
+    assert!(
+        blind > 1_000_000_000,
+        "{blind} ns in which nothing was sampled"
+    );
+}
