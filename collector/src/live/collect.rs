@@ -52,6 +52,8 @@ const RESNAPSHOT_AFTER: Duration = Duration::from_secs(10);
 const ROUND_BYTES: usize = 32 << 20;
 /// How long a stopped event may still be writing: the rest of an interrupted fault.
 const SETTLE: Duration = Duration::from_millis(5);
+/// So often it is waited for what is counted and not written yet.
+const SETTLES_MAX: u32 = 20;
 /// Between two attempts to write a batch that the disk did not take.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
@@ -476,6 +478,17 @@ impl Work {
             self.write(batch)?;
         }
         self.drain();
+        // The CPU that was writing may itself be waiting for a processor, in a virtual machine.
+        for _ in 0..SETTLES_MAX {
+            let owes = self
+                .counts
+                .owes(&self.it.set.events, &self.collected.tallies);
+            if !owes {
+                break;
+            }
+            std::thread::sleep(SETTLE);
+            self.drain();
+        }
         // Twice: nothing is written any more.
         self.counts.emptied();
         self.counts.emptied();
@@ -490,15 +503,10 @@ impl Work {
 
 /// `None`: not wanted, or there is no thread for it.
 fn reader(it: &Collect) -> Option<Reader> {
-    let look = Look {
-        machine: it.machine.clone(),
-        pod_names: it.config.pod_names.clone(),
-        every: Duration::from_millis(it.config.readings_ms),
-    };
-    if look.every.is_zero() {
+    if it.config.readings_ms == 0 {
         return None;
     }
-    let started = Reader::start(look);
+    let started = Reader::start(Look::new(&it.config, &it.machine));
     if let Err(error) = &started {
         tracing::warn!(%error, "no thread for pressure and memory: they are not read");
     }

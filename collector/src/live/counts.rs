@@ -88,6 +88,16 @@ impl Counts {
         }
     }
 
+    /// Samples were counted that are neither taken nor lost: still on their way into a ring, where events are stopped.
+    pub(super) fn owes(&self, events: &[OpenEvent], tallies: &[Tally]) -> bool {
+        self.0.iter().zip(events).any(|(totals, event)| {
+            let tally = tallies.get(event.desc.ordinal as usize).copied();
+            let taken = totals.produced + tally.unwrap_or_default().produced + totals.lost;
+            let due = totals.due(event, totals.value);
+            due.is_some_and(|due| due > taken + totals.told_residue)
+        })
+    }
+
     /// Samples taken and lost so far, by event.
     pub(super) fn so_far(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().map(|totals| (totals.produced, totals.lost))
@@ -95,22 +105,26 @@ impl Counts {
 }
 
 impl Totals {
+    /// Samples there should be once so many events were counted. `None`: it cannot be said of this event.
+    fn due(&self, event: &OpenEvent, value: u64) -> Option<u64> {
+        if !event.countable || !event.counts_lost || event.period == 0 {
+            return None;
+        }
+        // Each CPU's descriptor may hold an unfinished period of its own.
+        let unfinished = match event.period {
+            1 => 0,
+            _ => event.descriptors.len() as u64,
+        };
+        let counted = value.saturating_sub(self.value_from) / event.period;
+        Some(counted.saturating_sub(unfinished) + self.due_from)
+    }
+
     fn close(&mut self, event: &OpenEvent, tally: Tally) -> EventCount {
         self.produced += tally.produced;
-        let residue = if event.countable && event.counts_lost && event.period > 0 {
-            // Each CPU's descriptor may hold an unfinished period of its own.
-            let unfinished = event.descriptors.len() as u64;
-            let counted = self.settled.saturating_sub(self.value_from);
-            let due = (counted / event.period).saturating_sub(if event.period > 1 {
-                unfinished
-            } else {
-                0
-            }) + self.due_from;
-            due.saturating_sub(self.produced + self.lost)
-                .max(self.told_residue)
-        } else {
-            0
-        };
+        let due = self.due(event, self.settled);
+        let residue = due
+            .map_or(0, |due| due.saturating_sub(self.produced + self.lost))
+            .max(self.told_residue);
         let count = EventCount {
             event: event.desc.ordinal,
             produced: tally.produced,

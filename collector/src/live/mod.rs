@@ -1,5 +1,6 @@
 //! The collector of this machine.
 
+mod alone;
 mod collect;
 mod counts;
 
@@ -20,12 +21,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
 use crate::events::machine::Machine;
-use crate::events::{self, EventSet};
+use crate::events::{self, EventSet, OpenError};
 use crate::facts;
+use crate::readings::Look;
 use crate::spool::{Epoch, Spool};
 use crate::status::{EventStatus, Reporter};
 use crate::symbols::LiveSymbols;
 use crate::uplink::{self, BatchStore, Observer, Origin, SymbolProvider, UplinkError, UplinkEvent};
+use alone::Alone;
 use collect::Collect;
 
 /// What this machine can collect with this configuration, in which tier, and why not better. Starts nothing.
@@ -61,12 +64,14 @@ pub async fn run_reporting(
     let warmed = tokio::task::spawn_blocking(move || warming.warm());
     let symbols: Arc<dyn SymbolProvider> = symbols;
     let for_open = reporter.clone();
-    let (collect, spool, epoch) =
-        tokio::task::spawn_blocking(move || open(config, for_open)).await??;
+    let stopped: Arc<AtomicBool> = Arc::default();
+    let for_signals = stopped.clone();
+    let (job, spool, epoch) =
+        tokio::task::spawn_blocking(move || open(config, for_open, stopped)).await??;
     // A thread that panicked only means that symbols are read when they are asked for.
     drop(warmed.await);
 
-    let switched = tokio::spawn(follow_signals(collect.stopped.clone()));
+    let switched = tokio::spawn(follow_signals(for_signals));
     // The thread stops with `stop`, or when the uplink cannot go on.
     let intake = stop.child_token();
     let (ended, end) = tokio::sync::oneshot::channel();
@@ -75,7 +80,7 @@ pub async fn run_reporting(
         .name("mw-collect".to_owned())
         .spawn(move || {
             // The other side is gone only when the process is, too.
-            drop(ended.send(collect.run(&intake_stop)));
+            drop(ended.send(job.run(&intake_stop)));
         })
         .context("cannot start the collector's thread")?;
 
@@ -149,12 +154,49 @@ fn uplinks_done(epoch: &Epoch) -> bool {
     epoch.unacked() == 0 && epoch.progress().borrow().finished
 }
 
+/// What the collector's thread does.
+enum Job {
+    /// Samples, and all else.
+    Collect(Box<Collect>),
+    /// Pressure and memory only.
+    Alone(Box<Alone>),
+}
+
+impl Job {
+    fn run(self, stop: &CancellationToken) -> anyhow::Result<()> {
+        match self {
+            Self::Collect(collect) => collect.run(stop),
+            Self::Alone(alone) => alone.run(stop),
+        }
+    }
+}
+
+/// The events; `None`: nothing can be sampled here, and other things can be collected.
+fn open_events(config: &Config, machine: &Machine) -> anyhow::Result<Option<EventSet>> {
+    match EventSet::open(config, machine) {
+        Ok(set) => Ok(Some(set)),
+        Err(error @ OpenError::SideBand { .. }) if config.readings_ms > 0 => {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(
+                error,
+                "nothing can be sampled, only pressure and memory are collected; `memwide doctor` says what helps"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Opens the spool, the events, this run's epoch.
-fn open(config: Config, reporter: Reporter) -> anyhow::Result<(Collect, Arc<Spool>, Arc<Epoch>)> {
+fn open(
+    config: Config,
+    reporter: Reporter,
+    stopped: Arc<AtomicBool>,
+) -> anyhow::Result<(Job, Arc<Spool>, Arc<Epoch>)> {
     let machine = Machine::default();
     let host_lock = hold(&config.host_lock)?;
     let spool = Arc::new(Spool::open(&config.spool.dir, config.spool.max_bytes)?);
-    let set = EventSet::open(&config, &machine)?;
+    let set = open_events(&config, &machine)?;
     let hostname = facts::hostname(&config, &machine);
     let source = Source {
         host: facts::host_id(&hostname),
@@ -166,16 +208,18 @@ fn open(config: Config, reporter: Reporter) -> anyhow::Result<(Collect, Arc<Spoo
         hostname: hostname.clone(),
         kind: "live",
     })?;
-    let mut capabilities = set.capabilities.clone();
+    let mut capabilities = set.as_ref().map_or_else(
+        || events::probe(&config, &machine),
+        |set| set.capabilities.clone(),
+    );
     capabilities.extend(crate::symbols::capabilities(&machine));
     let facts = facts::read(&config, &machine, capabilities.clone());
     reporter.update(|status| {
         status.source = Some(source);
         status.hostname = hostname;
         status.capabilities = capabilities;
-        status.events = set
-            .events
-            .iter()
+        let events = set.iter().flat_map(|set| &set.events);
+        status.events = events
             .map(|event| EventStatus {
                 name: event.desc.name.clone(),
                 pmu: event.desc.pmu.clone(),
@@ -191,6 +235,19 @@ fn open(config: Config, reporter: Reporter) -> anyhow::Result<(Collect, Arc<Spoo
     let blind_ns = spool
         .last_seen(&boot)
         .map_or(0, |last| unix_ns().saturating_sub(last));
+    let Some(set) = set else {
+        let alone = Alone {
+            look: Look::new(&config, &machine),
+            epoch: epoch.clone(),
+            spool: spool.clone(),
+            facts,
+            reporter,
+            blind_ns,
+            boot,
+            _host_lock: host_lock,
+        };
+        return Ok((Job::Alone(Box::new(alone)), spool, epoch));
+    };
     let collect = Collect {
         config,
         machine,
@@ -202,9 +259,9 @@ fn open(config: Config, reporter: Reporter) -> anyhow::Result<(Collect, Arc<Spoo
         blind_ns,
         boot,
         _host_lock: host_lock,
-        stopped: Arc::default(),
+        stopped,
     };
-    Ok((collect, spool, epoch))
+    Ok((Job::Collect(Box::new(collect)), spool, epoch))
 }
 
 /// Holds the host's lock. It ends with the process, however that ends.

@@ -17,6 +17,7 @@ use std::time::Duration;
 use memwide_proto::v1::{Reading, Readings};
 use memwide_service::clock::{instant, unix_ns};
 
+use crate::config::Config;
 use crate::events::machine::Machine;
 use crate::identity::Identity;
 use changes::Changes;
@@ -43,6 +44,16 @@ pub(crate) struct Look {
     pub(crate) machine: Machine,
     pub(crate) pod_names: PathBuf,
     pub(crate) every: Duration,
+}
+
+impl Look {
+    pub(crate) fn new(config: &Config, machine: &Machine) -> Self {
+        Self {
+            machine: machine.clone(),
+            pod_names: config.pod_names.clone(),
+            every: Duration::from_millis(config.readings_ms),
+        }
+    }
 }
 
 impl Reader {

@@ -13,4 +13,5 @@ mod decoder;
 mod govern;
 mod import;
 mod live;
+mod rights;
 mod uplink;
