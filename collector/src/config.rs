@@ -39,6 +39,8 @@ pub struct Config {
     pub stop_file: PathBuf,
     /// Between two readings of pressure, memory and own cost, in milliseconds; 0: none are made.
     pub readings_ms: u64,
+    /// Events counted on all CPUs without samples, `:u` and `:k` apart; those the machine does not have are left out.
+    pub counters: Vec<String>,
     /// Folder of the kubelet with a link for each container's log: their names say pod, namespace and container.
     pub pod_names: PathBuf,
     /// How long a stopping collector waits for acks, in milliseconds. What is unacked then stays in the spool and is
@@ -63,11 +65,27 @@ impl Default for Config {
             budget: BudgetConfig::default(),
             stop_file: PathBuf::from("/run/memwide/stop"),
             readings_ms: 10_000,
+            counters: default_counters(),
             pod_names: PathBuf::from("/var/log/containers"),
             stop_grace_ms: 5_000,
             symbol_file_bytes_max: 1 << 30,
         }
     }
+}
+
+/// Few of the hardware's: each takes turns with what is sampled once counters run short.
+fn default_counters() -> Vec<String> {
+    let events = [
+        "page-faults",
+        "major-faults",
+        "cycles",
+        "cache-references",
+        "cache-misses",
+    ];
+    let modes = events
+        .into_iter()
+        .flat_map(|name| [format!("{name}:u"), format!("{name}:k")]);
+    modes.collect()
 }
 
 /// The spool.

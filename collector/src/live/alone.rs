@@ -11,7 +11,7 @@ use memwide_service::clock::unix_ns;
 
 use crate::metrics;
 use crate::readings::{Look, Reader};
-use crate::spool::{Epoch, Spool};
+use crate::spool::{Epoch, Spool, SpoolError};
 use crate::status::Reporter;
 
 /// Between two looks at whether it shall stop.
@@ -74,7 +74,7 @@ impl Alone {
         }
     }
 
-    fn write(&self, batch: &Batch) -> Result<(), crate::SpoolError> {
+    fn write(&self, batch: &Batch) -> Result<(), SpoolError> {
         self.epoch.append(batch)?;
         metrics::BATCHES.add(1);
         self.spool.seen(&self.boot, batch.closed_wall_ns);

@@ -6,6 +6,7 @@
 
 mod cgroups;
 mod changes;
+mod counters;
 mod node;
 mod own;
 mod processes;
@@ -21,6 +22,7 @@ use crate::config::Config;
 use crate::events::machine::Machine;
 use crate::identity::Identity;
 use changes::Changes;
+use counters::Counting;
 pub(crate) use own::cpu_ns as own_cpu_ns;
 
 /// Rounds that wait for the collector's thread at most; when it stands still, a round covers a longer interval.
@@ -44,6 +46,8 @@ pub(crate) struct Look {
     pub(crate) machine: Machine,
     pub(crate) pod_names: PathBuf,
     pub(crate) every: Duration,
+    /// Events to count.
+    pub(crate) counters: Vec<String>,
 }
 
 impl Look {
@@ -52,6 +56,7 @@ impl Look {
             machine: machine.clone(),
             pod_names: config.pod_names.clone(),
             every: Duration::from_millis(config.readings_ms),
+            counters: config.counters.clone(),
         }
     }
 }
@@ -83,6 +88,7 @@ struct Rounds {
     look: Look,
     changes: Changes,
     identity: Identity,
+    counting: Counting,
     processes_due: Duration,
 }
 
@@ -90,6 +96,7 @@ impl Rounds {
     fn new(look: Look) -> Self {
         Self {
             identity: Identity::new(look.pod_names.clone()),
+            counting: Counting::start(&look.counters),
             look,
             changes: Changes::default(),
             processes_due: Duration::ZERO,
@@ -106,6 +113,7 @@ impl Rounds {
             let read = self.round(now.duration_since(last));
             last = now;
             untold.pressure.extend(read.pressure);
+            untold.counters.extend(read.counters);
             untold.own_cost.extend(read.own_cost);
             untold.workloads.extend(read.workloads);
             // Levels of an earlier moment are of no use beside newer ones.
@@ -131,6 +139,7 @@ impl Rounds {
         node::read(machine, &mut self.changes, &mut out);
         cgroups::read(machine, &mut self.changes, &mut self.identity, &mut out);
         own::read(machine, &mut self.changes, &mut out);
+        self.counting.read(&mut out);
         self.changes.end();
         self.processes_due = self.processes_due.saturating_sub(interval);
         if self.processes_due.is_zero() {

@@ -56,8 +56,10 @@ async fn periods_change_between_batches_and_estimates_stay_right() {
     let running = tokio::spawn(run_reporting(config, reporter, stop.clone()));
     status.wait_for(|status| status.batches > 0).await.unwrap();
     tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
+    let period = |status: &memwide_collector::Status| status.events[0].period;
+    let first = period(&status.borrow());
     status
-        .wait_for(|status| status.events.first().is_some_and(|event| event.period == 2))
+        .wait_for(|status| period(status) < first)
         .await
         .unwrap();
     tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
@@ -75,9 +77,8 @@ async fn periods_change_between_batches_and_estimates_stay_right() {
         periods.insert(period);
         estimate += samples * period;
     }
-    assert!(periods.len() >= 3, "{periods:?}");
     assert!(
-        periods.contains(&2) && periods.iter().any(|period| *period >= 32),
+        periods.len() >= 2 && periods.contains(&first) && first >= 32,
         "{periods:?}"
     );
     let pages = 2 * PAGES as u64;

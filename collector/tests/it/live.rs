@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use memwide_collector::{
-    BudgetConfig, Config, EventConfig, Reporter, SpoolConfig, probe, run_reporting,
+    BudgetConfig, Config, EventConfig, Reporter, RingConfig, SpoolConfig, probe, run_reporting,
 };
 use memwide_perf_abi::{Attr, Record, Records, SampleLayout, SampleView, kind};
 use memwide_proto::v1::Batch;
@@ -27,6 +27,11 @@ pub(crate) fn config(endpoint: &str, spool: &Path) -> Config {
             EventConfig::named("ibs_op//"),
         ],
         stop_grace_ms: 30_000,
+        rings: RingConfig {
+            // A busy machine may let the collector wait for long.
+            sample_bytes: 16 << 20,
+            ..RingConfig::default()
+        },
         // Periods stay what tests count on.
         budget: BudgetConfig {
             govern: false,
@@ -229,7 +234,6 @@ async fn two_collectors_that_look_at_the_same_faults_each_have_them_all() {
             EventConfig::named("minor-faults").every(1).with_callchain(),
             EventConfig::named("minor-faults").every(1),
         ];
-        config.rings.sample_bytes = 16 << 20;
         config.rings.poll_ms = 20;
         if !possible(&config) {
             return;

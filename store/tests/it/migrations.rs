@@ -40,7 +40,7 @@ async fn a_newer_and_a_changed_schema_are_refused() {
     assert_eq!(error.advice(), Advice::Permanent);
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(
-        cause.contains("has migration 900, this memwide knows 8"),
+        cause.contains("has migration 900, this memwide knows 9"),
         "{cause}"
     );
     store.execute("TRUNCATE TABLE migrations").await.unwrap();

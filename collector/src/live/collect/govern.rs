@@ -66,6 +66,7 @@ impl Govern {
                 event.set_period(period)?;
             }
         }
+        tell_periods(it);
         Ok(govern)
     }
 
@@ -178,12 +179,7 @@ impl Work {
             event.descriptors.iter().for_each(|one| drop(one.enable()));
         }
         metrics::PERIOD_CHANGES.add(changed.len() as u64);
-        let events = &self.it.set.events;
-        self.it.reporter.update(|status| {
-            for (status, event) in status.events.iter_mut().zip(events) {
-                status.period = event.period;
-            }
-        });
+        tell_periods(&self.it);
         Ok(())
     }
 
@@ -219,6 +215,15 @@ impl Work {
         let since = since.max(self.closed_at);
         u64::try_from(now.duration_since(since).as_nanos()).unwrap_or(u64::MAX)
     }
+}
+
+fn tell_periods(it: &Collect) {
+    let events = &it.set.events;
+    it.reporter.update(|status| {
+        for (status, event) in status.events.iter_mut().zip(events) {
+            status.period = event.period;
+        }
+    });
 }
 
 fn is_pressed(machine: &Machine) -> bool {
