@@ -13,9 +13,10 @@ pub struct Config {
     pub aggregators: Vec<String>,
     /// Shares of the sources, as the aggregators have them.
     pub partitions: u16,
-    /// Folder of received symbol tables, so that each is shipped once; empty: none.
+    /// Folder of received symbol tables, or `s3://BUCKET/START` in an object store (reached as the environment says:
+    /// `AWS_REGION`, `AWS_ACCESS_KEY_ID` …); so each is shipped once. Empty: none.
     pub symbol_dir: PathBuf,
-    /// Bytes that folder may take; the least recently used tables go first.
+    /// Bytes that place may take; the least recently used tables go first.
     pub symbol_bytes_max: u64,
     /// How long a batch waits for symbol tables that its samples need, in milliseconds.
     pub symbol_wait_ms: u64,

@@ -10,10 +10,13 @@ pub enum ServeError {
     /// The configuration makes no sense.
     #[error("configuration: {0}")]
     Config(String),
-    /// The folder of symbol tables cannot be used.
-    #[error("cannot use {} for symbol tables; set symbol_dir to a writable folder", folder.display())]
+    /// The place of symbol tables cannot be used.
+    #[error(
+        "cannot use {} for symbol tables; set symbol_dir to a writable folder, or to s3://BUCKET/START with the AWS_ variables that reach it",
+        folder.display()
+    )]
     SymbolDir {
-        /// The folder.
+        /// The folder, or the URL.
         folder: PathBuf,
         /// What the system said.
         #[source]

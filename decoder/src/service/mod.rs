@@ -76,9 +76,14 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     check(&config)?;
-    let folder = config.symbol_dir.clone();
-    let tables = Tables::new(&folder, config.symbol_bytes_max)
-        .map_err(|source| ServeError::SymbolDir { folder, source })?;
+    let (folder, bytes_max) = (config.symbol_dir.clone(), config.symbol_bytes_max);
+    let opened = tokio::task::spawn_blocking(move || {
+        Tables::new(&folder, bytes_max).map_err(|source| ServeError::SymbolDir { folder, source })
+    });
+    let tables = opened.await.map_err(|error| ServeError::SymbolDir {
+        folder: config.symbol_dir.clone(),
+        source: std::io::Error::other(error),
+    })??;
     let tables = Arc::new(tables);
     let tasks = Tasks::new(stop.child_token());
     tasks.spawn(

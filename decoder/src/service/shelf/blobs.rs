@@ -1,7 +1,7 @@
-//! Where symbol tables are kept: whole objects by name, in a folder that decoders may share.
+//! Where symbol tables are kept: whole objects by name, in a folder that decoders may share, or in a bucket (`bucket`).
 //!
-//! What the rest asks of it is what object stores have too: objects appear whole, one can be made only if there is none of the
-//! name, and there is a list.
+//! What the rest asks of it is what both have: objects appear whole, one can be made only if there is none of the name, and
+//! there is a list.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -150,6 +150,31 @@ impl Blobs for Folder {
     }
 }
 
+/// What the rest builds on, of an empty place.
+#[cfg(test)]
+pub(super) fn one_of_several_succeeds(blobs: &dyn Blobs) {
+    let made = std::thread::scope(|scope| {
+        let tries: Vec<_> = (0..8_u8)
+            .map(|n| scope.spawn(move || blobs.create("a", &[n]).unwrap()))
+            .collect();
+        tries
+            .into_iter()
+            .map(|one| one.join().unwrap())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(made.iter().filter(|made| **made).count(), 1);
+    let winner = made.iter().position(|made| *made).unwrap();
+    assert_eq!(blobs.read("a").unwrap(), [u8::try_from(winner).unwrap()]);
+    blobs.write("a", b"other").unwrap();
+    blobs.touch("a").unwrap();
+    let listed: Vec<_> = blobs.list().unwrap();
+    assert_eq!((listed.len(), listed[0].bytes), (1, 5));
+    blobs.remove("a").unwrap();
+    blobs.remove("a").unwrap();
+    assert_eq!(blobs.read("a").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(blobs.list().unwrap(), []);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,27 +182,6 @@ mod tests {
     #[test]
     fn one_of_those_who_make_an_object_at_once_succeeds() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::open(root.path()).unwrap();
-        let made = std::thread::scope(|scope| {
-            let tries: Vec<_> = (0..8_u8)
-                .map(|n| {
-                    let folder = &folder;
-                    scope.spawn(move || folder.create("a", &[n]).unwrap())
-                })
-                .collect();
-            tries
-                .into_iter()
-                .map(|one| one.join().unwrap())
-                .collect::<Vec<_>>()
-        });
-        assert_eq!(made.iter().filter(|made| **made).count(), 1);
-        let winner = made.iter().position(|made| *made).unwrap();
-        assert_eq!(folder.read("a").unwrap(), [u8::try_from(winner).unwrap()]);
-        folder.write("a", b"other").unwrap();
-        let listed: Vec<_> = folder.list().unwrap();
-        assert_eq!((listed.len(), listed[0].bytes), (1, 5));
-        folder.remove("a").unwrap();
-        folder.remove("a").unwrap();
-        assert_eq!(folder.read("a").unwrap_err().kind(), ErrorKind::NotFound);
+        one_of_several_succeeds(&Folder::open(root.path()).unwrap());
     }
 }

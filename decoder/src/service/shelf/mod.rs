@@ -10,9 +10,11 @@
 //! ```
 
 mod blobs;
+mod bucket;
 mod lease;
 
 use blobs::{Blobs, Entry, Folder};
+use bucket::Bucket;
 pub(super) use lease::{Claim, Lease};
 use memwide_model::MappingId;
 use memwide_proto::limits::SYMBOL_TABLE_BYTES_MAX;
@@ -93,9 +95,13 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// In a folder, at most `bytes_max` of it.
-    pub(super) fn open(folder: &Path, bytes_max: u64) -> io::Result<Self> {
-        Self::with(Box::new(Folder::open(folder)?), bytes_max, KEPT)
+    /// In a folder or, by its URL (`s3://BUCKET/START`), in a bucket; at most `bytes_max` of it.
+    pub(super) fn open(place: &Path, bytes_max: u64) -> io::Result<Self> {
+        let blobs: Box<dyn Blobs> = match place.to_str().filter(|url| url.starts_with("s3://")) {
+            Some(url) => Box::new(Bucket::open(url)?),
+            None => Box::new(Folder::open(place)?),
+        };
+        Self::with(blobs, bytes_max, KEPT)
     }
 
     fn with(blobs: Box<dyn Blobs>, bytes_max: u64, kept: Duration) -> io::Result<Self> {

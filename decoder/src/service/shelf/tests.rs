@@ -5,7 +5,7 @@ fn shelf(root: &Path, bytes_max: u64) -> Shelf {
     Shelf::with(Box::new(folder), bytes_max, Duration::ZERO).unwrap()
 }
 
-fn found(rank: u8, table: &[u8]) -> Found {
+pub(super) fn found(rank: u8, table: &[u8]) -> Found {
     Found {
         rank,
         identity: v1::MappingIdentity {
@@ -17,7 +17,7 @@ fn found(rank: u8, table: &[u8]) -> Found {
     }
 }
 
-fn place(shelf: &Shelf, mapping: u64, rank: u8, table: &[u8]) -> Placed {
+pub(super) fn place(shelf: &Shelf, mapping: u64, rank: u8, table: &[u8]) -> Placed {
     let nothing = HashSet::new();
     shelf
         .place(MappingId(mapping), &found(rank, table), &nothing)
