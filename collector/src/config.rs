@@ -141,7 +141,7 @@ impl Default for RingConfig {
 pub struct BudgetConfig {
     /// Periods are only ever the configured ones when this is false.
     pub govern: bool,
-    /// CPU time of the collector, in percent of one core.
+    /// CPU time of the thread that takes, packs and stores records, in percent of one core.
     pub cpu_percent: f64,
     /// CPU time that the kernel spends on samples within the programs, in percent of each core. It is not measured but
     /// `sample_ns` for each sample.

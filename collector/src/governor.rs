@@ -28,7 +28,7 @@ const PRESSED_SHARE: f64 = 0.5;
 pub(crate) struct Window {
     pub(crate) seconds: f64,
     pub(crate) cpus: u32,
-    /// CPU time of the collector, all threads.
+    /// CPU time of the thread that takes, packs and stores records.
     pub(crate) cpu_seconds: f64,
     /// Bytes of records after packing.
     pub(crate) bytes: u64,

@@ -155,8 +155,9 @@ impl EventSet {
             // In precise records it would make each of them an interrupt.
             attr.sample_type |= sample::CGROUP;
         }
-        if spec.counts_hits() {
-            // With this field the kernel samples every hit, whatever the period is. It stands in each batch's counts.
+        if spec.counts_hits() || attr.is_clock() {
+            // With this field the kernel samples every hit, whatever the period is, and clocks go on telling the period
+            // they were opened with. The one in force stands in each batch's counts.
             attr.sample_type &= !sample::PERIOD;
         }
         let (mut descriptors, mut leaders) = (Vec::new(), Vec::new());

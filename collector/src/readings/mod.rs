@@ -23,7 +23,6 @@ use crate::events::machine::Machine;
 use crate::identity::Identity;
 use changes::Changes;
 use counters::Counting;
-pub(crate) use own::cpu_ns as own_cpu_ns;
 
 /// Rounds that wait for the collector's thread at most; when it stands still, a round covers a longer interval.
 const WAITING_MAX: usize = 2;

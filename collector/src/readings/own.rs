@@ -36,7 +36,7 @@ pub(super) fn read(machine: &Machine, changes: &mut Changes, out: &mut Out) {
 }
 
 /// Of all threads, user and kernel.
-pub(crate) fn cpu_ns(machine: &Machine) -> Option<u64> {
+fn cpu_ns(machine: &Machine) -> Option<u64> {
     let stat = machine.proc_text("self/stat")?;
     // The name in brackets may hold anything.
     let (_, fields) = stat.rsplit_once(')')?;

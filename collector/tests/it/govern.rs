@@ -1,7 +1,7 @@
 //! The budget and the switch, on this machine.
 
 use memwide_collector::{BudgetConfig, Config, EventConfig, Reporter, run_reporting};
-use memwide_perf_abi::{Attr, Records, SampleLayout, SampleView, kind};
+use memwide_perf_abi::{Attr, Records, SampleLayout, SampleView, kind, sample};
 use memwide_proto::v1::{Batch, EventDesc};
 use memwide_service::CancellationToken;
 
@@ -38,7 +38,10 @@ async fn periods_change_between_batches_and_estimates_stay_right() {
     let folder = tempfile::tempdir().unwrap();
     let decoder = Running::start(Manners::default()).await;
     let config = Config {
-        events: vec![EventConfig::named("minor-faults").every(2)],
+        events: vec![
+            EventConfig::named("minor-faults").every(2),
+            EventConfig::named("cpu-clock"),
+        ],
         budget: BudgetConfig {
             // Whatever other programs do meanwhile.
             handler_percent: 1e6,
@@ -70,6 +73,14 @@ async fn periods_change_between_batches_and_estimates_stay_right() {
     let got = decoder.got();
     let batches = &got.batches[&epoch];
     let event = faults(batches);
+    for event in batches[0].events.iter().filter(|event| !event.side_band) {
+        let attr = Attr::parse(&event.attr).unwrap();
+        assert!(
+            !attr.samples(sample::PERIOD),
+            "{}: the batch says the period in force",
+            event.name
+        );
+    }
     let mut periods = std::collections::BTreeSet::new();
     let mut estimate = 0;
     for batch in batches {

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use memwide_service::clock::instant;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{Collect, Work};
 use crate::events::OpenEvent;
 use crate::events::machine::Machine;
 use crate::governor::{Governor, Window, period};
 use crate::metrics;
-use crate::readings::own_cpu_ns;
 
 /// Between two looks at the cost.
 const WINDOW: Duration = Duration::from_secs(5);
@@ -130,7 +130,7 @@ impl Work {
             return Ok(());
         }
         let totals = Totals {
-            cpu_ns: own_cpu_ns(&self.it.machine).unwrap_or(0),
+            cpu_ns: thread_cpu_ns(),
             bytes: metrics::PACKED_BYTES.get(),
             samples: self.counts.so_far().map(|(samples, _)| samples).collect(),
             lost: self.counts.so_far().map(|(_, lost)| lost).sum(),
@@ -224,6 +224,13 @@ fn tell_periods(it: &Collect) {
             status.period = event.period;
         }
     });
+}
+
+/// Of this thread alone: in `memwide up` other services share the process.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 fn is_pressed(machine: &Machine) -> bool {
