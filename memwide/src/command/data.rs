@@ -23,6 +23,7 @@ const PARTS: &[Part] = &[Part {
         column("function", ""),
         column("event", ""),
     ],
+    says: None,
 }];
 
 pub(crate) fn run(args: &DataArgs) -> Result<(), Failure> {

@@ -32,6 +32,7 @@ const PARTS: &[Part] = &[Part {
         wide("module", ""),
         wide("event", ""),
     ],
+    says: None,
 }];
 
 pub(crate) fn run(args: &LatencyArgs) -> Result<(), Failure> {

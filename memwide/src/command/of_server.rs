@@ -18,6 +18,7 @@ const FAULTS: &[Part] = &[Part {
         column("function", ""),
         wide("module", "object"),
     ],
+    says: None,
 }];
 
 const KERNEL: &[Part] = &[
@@ -34,6 +35,7 @@ const KERNEL: &[Part] = &[
             column("hosts", ""),
             column("event", ""),
         ],
+        says: None,
     },
     Part {
         name: "functions",
@@ -44,6 +46,7 @@ const KERNEL: &[Part] = &[
             column("function", "kernel function"),
             column("event", ""),
         ],
+        says: None,
     },
 ];
 
@@ -65,6 +68,7 @@ const LINES: &[Part] = &[
             wide("data_module", "in"),
             wide("line_id", "line"),
         ],
+        says: None,
     },
     Part {
         name: "accesses",
@@ -81,6 +85,7 @@ const LINES: &[Part] = &[
             column("function", ""),
             wide("module", ""),
         ],
+        says: None,
     },
 ];
 
@@ -100,6 +105,7 @@ const ANNOTATE: &[Part] = &[Part {
         wide("source_line", "line"),
         column("event", ""),
     ],
+    says: None,
 }];
 
 const DIFF: &[Part] = &[Part {
@@ -118,6 +124,7 @@ const DIFF: &[Part] = &[Part {
         wide("module", ""),
         column("event", ""),
     ],
+    says: None,
 }];
 
 /// Answers a command by a server if one is given; `None`: read the file.

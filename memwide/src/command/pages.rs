@@ -23,6 +23,7 @@ const PARTS: &[Part] = &[Part {
         column("data_symbol", "data"),
         wide("event", ""),
     ],
+    says: None,
 }];
 
 pub(crate) fn run(args: &AskArgs) -> Result<(), Failure> {

@@ -48,7 +48,12 @@ pub(super) struct Part {
     pub(super) title: &'static str,
     /// Its columns.
     pub(super) columns: &'static [Shown],
+    /// What is said of its rows above them.
+    pub(super) says: Option<Says>,
 }
+
+/// Rows, each as an object, in sentences.
+pub(super) type Says = fn(&[Value]) -> Vec<String>;
 
 /// Asks a question and prints its answer.
 pub(super) fn ask(
@@ -95,22 +100,24 @@ pub(super) fn asked(
     client.get(question, &params).map_err(answer::failure)
 }
 
+/// Rows by their columns' names; the file of code is `dso`, as of files.
+fn objects(table: &Value) -> Value {
+    let columns = table["columns"].as_array().into_iter().flatten();
+    let names: Vec<&str> = columns
+        .filter_map(|column| column["name"].as_str())
+        .map(|name| if name == "module" { "dso" } else { name })
+        .collect();
+    let rows = table["rows"].as_array().into_iter().flatten();
+    let row = |row: &Value| -> Value {
+        let cells = row.as_array().cloned().unwrap_or_default();
+        let names = names.iter().map(|name| (*name).to_owned());
+        Value::Object(names.zip(cells).collect())
+    };
+    rows.map(row).collect()
+}
+
 /// Rows by their columns' names, each part under its own; the file of code is `dso`, as of files.
 fn as_objects(found: &Value) -> Value {
-    let objects = |table: &Value| -> Value {
-        let columns = table["columns"].as_array().into_iter().flatten();
-        let names: Vec<&str> = columns
-            .filter_map(|column| column["name"].as_str())
-            .map(|name| if name == "module" { "dso" } else { name })
-            .collect();
-        let rows = table["rows"].as_array().into_iter().flatten();
-        let row = |row: &Value| -> Value {
-            let cells = row.as_array().cloned().unwrap_or_default();
-            let names = names.iter().map(|name| (*name).to_owned());
-            Value::Object(names.zip(cells).collect())
-        };
-        rows.map(row).collect()
-    };
     let mut all = serde_json::Map::new();
     all.insert("rows".to_owned(), objects(found));
     for part in found["parts"].as_array().into_iter().flatten() {
@@ -133,12 +140,14 @@ fn document(found: Value, parts: &[Part], width: usize) -> Document {
             "" => Some(&found),
             name => of.into_iter().find(|part| part["name"] == name),
         };
-        let table = table.map(|table| shown(table, part.columns, width));
-        if let Some(table) = table.filter(|table| !table.rows.is_empty() || part.name.is_empty()) {
+        let Some(table) = table else { continue };
+        let rows = objects(table);
+        let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
+        if !rows.is_empty() || part.name.is_empty() {
             sections.push(Section {
                 title: part.title.to_owned(),
-                about: Vec::new(),
-                table,
+                about: part.says.map(|says| says(rows)).unwrap_or_default(),
+                table: shown(table, part.columns, width),
             });
         }
     }
@@ -213,16 +222,19 @@ mod tests {
                 column("pod", ""),
                 wide("weight", "w"),
             ],
+            says: None,
         },
         Part {
             name: "nodes",
             title: "Nodes",
             columns: &[column("node", "of")],
+            says: None,
         },
         Part {
             name: "none",
             title: "None",
             columns: &[],
+            says: None,
         },
     ];
 

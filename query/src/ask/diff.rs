@@ -117,13 +117,11 @@ impl Ask for Diff {
     fn conclude(&self, answer: &mut Answer) {
         let limit = self.filter.limit as usize;
         compare(answer, limit);
-        let range = |filter: &Filter| filter.range.to_string();
+        let side = |filter: &Filter| format!("{}{}", side(filter).range, named(filter));
         answer.notes.push(format!(
-            "before: {}{}; after: {}{}",
-            range(&self.before),
-            named(&self.before),
-            range(&self.filter),
-            named(&self.filter)
+            "before: {}; after: {}; the completeness is that of after",
+            side(&self.before),
+            side(&self.filter)
         ));
     }
 }

@@ -123,6 +123,7 @@ async fn grpc_gives_what_http_gives() {
         &as_json(&answer),
         &http(&running, &format!("numa?{ALL}&by=weight")).await,
     );
+    further(&running, &mut client).await;
     let answer = client
         .hosts(v1::HostsRequest {
             filter: Some(all()),
@@ -202,4 +203,58 @@ async fn grpc_gives_what_http_gives() {
     assert_eq!(error.code(), Code::InvalidArgument);
     drop(client);
     running.stop().await;
+}
+
+/// Questions that came later, one by one.
+async fn further(running: &Running, client: &mut QueryClient<tonic::transport::Channel>) {
+    let filter = || Some(v1::Filter { limit: 9, ..all() });
+    macro_rules! check {
+        ($call:ident, $request:ident { $($field:ident: $value:expr),* }, $url:literal) => {
+            let request = v1::$request { filter: filter(), $($field: $value,)* };
+            let answer = client.$call(request).await.unwrap().into_inner();
+            assert!(!answer.rows.is_empty(), "{}", $url);
+            same(&as_json(&answer), &http(running, &format!("{}&limit=9", $url.replace("{}", ALL))).await);
+        };
+    }
+    check!(
+        latency,
+        LatencyRequest {
+            by: vec!["host".into(), "level".into()]
+        },
+        "latency?{}&by=host,level"
+    );
+    check!(
+        data,
+        DataRequest {
+            by: "weight".into(),
+            per_function: true
+        },
+        "data?{}&by=weight&per_function=1"
+    );
+    check!(pages, PagesRequest {}, "pages?{}");
+    check!(lines, LinesRequest {}, "lines?{}");
+    check!(
+        flamegraph,
+        FlamegraphRequest { by: String::new() },
+        "flamegraph?{}"
+    );
+    check!(
+        annotate,
+        AnnotateRequest {
+            by: "est_events".into()
+        },
+        "annotate?{}&by=est_events"
+    );
+    check!(faults, FaultsRequest {}, "faults?{}");
+    check!(kernel, KernelRequest {}, "kernel?{}");
+    check!(
+        diff,
+        DiffRequest {
+            before_since_wall_ns: u64::from(BEGIN) * 1_000_000_000,
+            before_until_wall_ns: (u64::from(BEGIN) + 3_600) * 1_000_000_000,
+            before_build_id: Vec::new(),
+            before_host: vec!["alpha".into(), "beta".into()]
+        },
+        "diff?{}&before_since=2026-11-20T10:00:00Z&before_until=2026-11-20T11:00:00Z&before_host=alpha,beta"
+    );
 }

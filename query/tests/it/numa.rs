@@ -57,6 +57,7 @@ async fn numa_equals_counts_of_the_same_samples() {
         .collect();
     check(&running, &format!("numa?{ALL}&op=store"), "fleet_1h", &of).await;
     nothing(&running).await;
+    patterns(&running).await;
     running.stop().await;
 }
 
@@ -309,6 +310,9 @@ fn evidence(reply: &Reply, samples: &[Sample]) {
         let processes: BTreeSet<(&str, u32)> =
             remote.iter().map(|row| (row.host, row.pid)).collect();
         assert_eq!(record["processes"], processes.len());
+        let is_its = |row: &&Sample| processes.contains(&(row.host, row.pid));
+        let of_all: Vec<&Sample> = rows.iter().filter(is_its).collect();
+        assert_eq!(record["known_of_all"], of_all.len(), "{record}");
         assert_eq!(
             record["on_one_page_node"],
             most(&remote, page_node),
@@ -316,7 +320,7 @@ fn evidence(reply: &Reply, samples: &[Sample]) {
         );
         assert_eq!(
             record["from_one_cpu_node"],
-            most(&remote, cpu_node),
+            most(&of_all, cpu_node),
             "{record}"
         );
         let page = |row: &Sample| (row.host, row.pid, row.addr >> 12);
@@ -357,4 +361,94 @@ async fn nothing(running: &Running) {
     );
     let reply = running.get("/api/v1/numa?locality=local").await;
     assert_eq!(reply.status, 400, "it is about remote accesses");
+}
+
+/// Samples of an hour of their own: `lookup` runs on node 0 on memory of node 1; pages of `fill` have one user each, half of
+/// them on node 1, and all lie on node 0; pages of the third have users on both.
+fn pattern(i: u64) -> Sample {
+    let which = i % 3;
+    let (node, page) = match which {
+        0 => (0, i % 7),
+        1 => (i / 3 % 2, 100 + i / 3 % 2 + 2 * (i % 5)),
+        _ => (i / 3 % 2, 200 + i % 5),
+    };
+    let home = if which == 0 { 1 } else { 0 };
+    let is_remote = node != home;
+    let locality = if is_remote {
+        Locality::Remote
+    } else {
+        Locality::Local
+    };
+    let (event_id, event, tier, latency_kind, _) = crate::truth::EVENTS[0];
+    Sample {
+        time: (i64::from(BEGIN) + 7_200) * 1_000_000_000
+            + i64::try_from(i).unwrap() * 1_000_000_000,
+        host: "alpha",
+        event_id,
+        event,
+        tier,
+        latency_kind,
+        function_id: 1 + which,
+        cpu: u16::try_from(node * 4 + i % 4).unwrap(),
+        pid: 10,
+        addr: 0x7000_0000_0000 + (page << 12) + i % 64 * 8,
+        page_node: u8::try_from(home).unwrap(),
+        weight: if is_remote { 600 } else { 200 },
+        op: Op::Load,
+        level: memwide_model::Level::Ram,
+        outcome: memwide_model::Outcome::Hit,
+        locality,
+        hw_locality: locality,
+        locality_basis: memwide_model::LocalityBasis::Hw,
+        data_id: DATA[2].id,
+        region: DATA[2].region,
+        ..crate::truth::sample(i)
+    }
+}
+
+async fn patterns(running: &Running) {
+    let samples: Vec<Sample> = (0..1_200).map(pattern).collect();
+    crate::truth::insert_samples(&running.store, samples.iter().copied(), "patterns").await;
+    let reply = running
+        .get("/api/v1/numa?since=2026-11-20T12:00:00Z&until=2026-11-20T13:00:00Z")
+        .await;
+    functions(&reply, &samples);
+    evidence_of_patterns(&reply);
+}
+
+fn evidence_of_patterns(reply: &Reply) {
+    let advice = reply.part("advice");
+    let of = |name: &str| advice.iter().find(|row| row["function"] == name).unwrap();
+    let bind = of("lookup");
+    assert_eq!(bind["advice"], "bind", "{bind}");
+    // All of its accesses are remote: nothing of its own to compare with.
+    assert_eq!(bind["gain_at_most"], Json::Null, "{bind}");
+    assert!(
+        bind["because"]
+            .as_str()
+            .unwrap()
+            .contains("100 % (400 of 400)"),
+        "{bind}"
+    );
+    let first_touch = of(crate::truth::FUNCTIONS[1].1);
+    assert_eq!(
+        first_touch["advice"], "first touch by the user",
+        "{first_touch}"
+    );
+    // 200 remote ones of 600 cycles beside 200 local ones of 200: at most 400 of 800 would go.
+    let gain = first_touch["gain_at_most"].as_f64().unwrap();
+    assert!((gain - 0.5).abs() < 1e-9, "{first_touch}");
+    assert!(
+        first_touch["gain_basis"]
+            .as_str()
+            .unwrap()
+            .contains("200 remote samples against the means of 200 local ones")
+    );
+    let shared = of(crate::truth::HOSTILE);
+    assert_eq!(shared["advice"], "interleave", "{shared}");
+    assert_eq!(
+        shared["gain_at_most"],
+        Json::Null,
+        "it makes no access local"
+    );
 }

@@ -201,9 +201,21 @@ pub(crate) fn function(row: &SampleRow<'_>) -> &'static str {
 
 /// Fills every table.
 pub(crate) async fn insert(store: &Store) {
+    insert_samples(store, rows(), "all").await;
+    for block in definitions().into_iter().chain(ledger()) {
+        put(store, &block, "all").await;
+    }
+}
+
+/// Fills the tables of samples and sums; `token` names the rows.
+pub(crate) async fn insert_samples(
+    store: &Store,
+    rows: impl Iterator<Item = SampleRow<'static>>,
+    token: &str,
+) {
     let (mut samples, mut mix, mut fleet) =
         (Samples::default(), Mix1m::default(), Fleet1h::default());
-    for row in rows() {
+    for row in rows {
         let mut sums = Sums::default();
         sums.add(&row);
         let seconds = u32::try_from(row.time / 1_000_000_000).unwrap();
@@ -245,10 +257,8 @@ pub(crate) async fn insert(store: &Store) {
     let mut blocks = samples.finish();
     blocks.extend(mix.finish());
     blocks.extend(fleet.finish());
-    blocks.extend(definitions());
-    blocks.extend(ledger());
     for block in blocks {
-        put(store, &block).await;
+        put(store, &block, token).await;
     }
 }
 
@@ -425,7 +435,7 @@ fn ledger() -> Vec<NativeBlock> {
 }
 
 /// Inserts a block as a sink does; ingested now, so that nothing expires during the test.
-async fn put(store: &Store, block: &NativeBlock) {
+async fn put(store: &Store, block: &NativeBlock, token: &str) {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
@@ -442,7 +452,7 @@ async fn put(store: &Store, block: &NativeBlock) {
         .map(str::to_owned)
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let token = format!("{}/{}", block.table, block.day);
+    let token = format!("{token}/{}/{}", block.table, block.day);
     store
         .insert_native(block.table, &names, &token, bytes.into())
         .await

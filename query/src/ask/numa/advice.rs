@@ -21,12 +21,14 @@ const MOST: f64 = 0.8;
 struct Evidence {
     /// Remote samples whose CPU and page have a known node.
     known: u64,
+    /// The same of all samples of these processes, wherever their data was.
+    known_of_all: u64,
     processes: u64,
-    /// Of these, on the page node that each process uses most.
+    /// Of the remote ones, on the page node that each process uses most.
     on_one_page_node: u64,
-    /// Of these, from the CPU node that each process uses most.
+    /// Of all, from the CPU node that each process uses most.
     from_one_cpu_node: u64,
-    /// Of these, on pages with another sample.
+    /// Of the remote ones, on pages with another sample.
     on_pages_met_again: u64,
     /// Of these, on pages that one node alone uses.
     on_pages_of_one_cpu_node: u64,
@@ -83,9 +85,10 @@ fn percent(part: u64, of: u64) -> String {
 }
 
 impl Evidence {
-    fn numbers(&self) -> [u64; 6] {
+    fn numbers(&self) -> [u64; 7] {
         [
             self.known,
+            self.known_of_all,
             self.processes,
             self.on_one_page_node,
             self.from_one_cpu_node,
@@ -105,11 +108,11 @@ impl Evidence {
             );
         }
         let on_one = ratio(self.on_one_page_node, known);
-        let from_one = ratio(self.from_one_cpu_node, known);
+        let from_one = ratio(self.from_one_cpu_node, self.known_of_all);
         let place = format!(
-            "within a process, {} of the remote accesses are to memory of one node and {} from CPUs of one node",
+            "within a process, {} of the remote accesses are to memory of one node and {} of all accesses come from CPUs of one node",
             percent(self.on_one_page_node, known),
-            percent(self.from_one_cpu_node, known)
+            percent(self.from_one_cpu_node, self.known_of_all)
         );
         if from_one >= MOST && on_one >= MOST {
             let what = "run the threads on the node of the memory, or allocate on theirs (numactl --cpunodebind, --membind)";
@@ -244,6 +247,7 @@ pub(super) fn conclude(answer: &mut Answer) {
     for row in &evidence.rows {
         let [
             known_samples,
+            known_of_all,
             processes,
             on_one_page_node,
             from_one_cpu_node,
@@ -252,6 +256,7 @@ pub(super) fn conclude(answer: &mut Answer) {
         ] = NUMBERS.map(|column| number(&evidence, row, column.name));
         let found = Evidence {
             known: known_samples,
+            known_of_all,
             processes,
             on_one_page_node,
             from_one_cpu_node,
@@ -300,7 +305,13 @@ pub(super) fn conclude(answer: &mut Answer) {
         .map(|(of, kind)| (of, kind.as_str()))
         .collect();
     let mut rows = Vec::new();
-    for (of, evidence) in &known {
+    // What can be done comes first, then what most samples are behind.
+    let mut ordered: Vec<(&Of, &Evidence)> = known.iter().collect();
+    ordered.sort_by_key(|(_, evidence)| {
+        let none = evidence.advice().0 == Advice::None;
+        (none, std::cmp::Reverse(evidence.known))
+    });
+    for (of, evidence) in ordered {
         let (advice, because) = evidence.advice();
         let kind = kinds.get(of).copied().unwrap_or("none");
         let (gain, basis) = match latency.get(&(of.clone(), kind.to_owned())) {

@@ -89,7 +89,7 @@ impl Ask for Numa {
                 source.sum_if(WEIGHT, condition),
                 source.sum_if(SAMPLES, condition),
             );
-            format!("if(latency_kind = 'none' OR {samples} = 0, NULL, {weight} / {samples})")
+            format!("if(latency_kind = 'none' OR {weight} = 0, NULL, {weight} / {samples})")
         };
         let (remote, local) = (
             source.sum_if(SAMPLES, REMOTE),

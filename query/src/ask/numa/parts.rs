@@ -17,8 +17,9 @@ const ROWS_MAX: u32 = 5_000;
 pub(super) const OF: [&str; 4] = ["function", "module", "build_id", "event"];
 
 /// Numbers of the part `evidence`.
-pub(super) const NUMBERS: [Column; 6] = [
+pub(super) const NUMBERS: [Column; 7] = [
     Column::number("known_samples", "samples"),
+    Column::number("known_of_all", "samples"),
     Column::number("processes", "processes"),
     Column::number("on_one_page_node", "samples"),
     Column::number("from_one_cpu_node", "samples"),
@@ -74,7 +75,7 @@ fn latency(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
         .map(|(key, name)| format!("{} AS {name}", Source::key(key)))
         .collect();
     statement.sql = format!(
-        "SELECT {named}, v0, v1, if(k4 = 'none' OR v0 = 0, NULL, v1 / v0) FROM \
+        "SELECT {named}, v0, v1, if(k4 = 'none' OR v1 = 0, NULL, v1 / v0) FROM \
          (SELECT {selected}, {samples} AS v0, {weight} AS v1 FROM {rows} GROUP BY {named}) \
          ORDER BY {named} LIMIT {ROWS_MAX}",
         named = named.join(", "),
@@ -169,7 +170,7 @@ fn nodes(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     let sampled = sampled(&mut statement, filter, plan, ids);
     statement.sql = format!(
         "SELECT function, module, build_id, event, latency_kind, cpu_node, page_node, count() AS c, \
-         countIf(locality = 'remote'), if(latency_kind = 'none', NULL, avg(weight)), sum(stall_cycles) FROM {sampled} \
+         countIf(locality = 'remote'), if(countIf(weight > 0) = 0, NULL, avgIf(weight, weight > 0)), sum(stall_cycles) FROM {sampled} \
          GROUP BY function, module, build_id, event, latency_kind, cpu_node, page_node \
          ORDER BY function, module, build_id, event, cpu_node, page_node LIMIT {ROWS_MAX}"
     );
@@ -224,27 +225,27 @@ fn data(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     }
 }
 
-/// Numbers that advice rests on: remote samples whose CPU and page have a known node, over each process.
+/// Numbers that advice rests on: samples whose CPU and page have a known node, of processes with remote ones.
 fn evidence(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     let mut statement = Statement::default();
     let sampled = sampled(&mut statement, filter, plan, ids);
     let of = OF.join(", ");
-    let most = |node: &str| {
-        format!("arrayMax(tupleElement(sumMapIf([toUInt64({node})], [toUInt64(1)], is_remote), 2))")
+    let most = |node: &str, of: &str| {
+        format!("arrayMax(tupleElement(sumMapIf([toUInt64({node})], [toUInt64(1)], {of}), 2))")
     };
     statement.sql = format!(
         "WITH k AS (SELECT {of}, host, pid, page, assumeNotNull(cpu_node) AS cn, assumeNotNull(page_node) AS pn, \
          locality = 'remote' AS is_remote FROM {sampled} WHERE isNotNull(cpu_node) AND isNotNull(page_node)), \
-         p AS (SELECT {of}, host, pid, countIf(is_remote) AS remote, {page} AS on_page_node, {cpu} AS on_cpu_node \
+         p AS (SELECT {of}, host, pid, countIf(is_remote) AS remote, count() AS known_all, {page} AS on_page_node, {cpu} AS on_cpu_node \
          FROM k GROUP BY {of}, host, pid HAVING remote > 0), \
          g AS (SELECT {of}, host, pid, page, count() AS n, countIf(is_remote) AS remote, uniqExact(cn) AS users FROM k \
          GROUP BY {of}, host, pid, page HAVING remote > 0) \
          SELECT p.*, g.* EXCEPT ({of}) FROM \
-         (SELECT {of}, sum(remote) AS known, uniqExact(host, pid), sum(on_page_node), sum(on_cpu_node) FROM p GROUP BY {of}) AS p \
+         (SELECT {of}, sum(remote) AS known, sum(known_all), uniqExact(host, pid), sum(on_page_node), sum(on_cpu_node) FROM p GROUP BY {of}) AS p \
          INNER JOIN (SELECT {of}, sumIf(remote, n > 1), sumIf(remote, n > 1 AND users = 1) FROM g GROUP BY {of}) AS g USING ({of}) \
          ORDER BY {of} LIMIT {ROWS_MAX}",
-        page = most("pn"),
-        cpu = most("cn"),
+        page = most("pn", "is_remote"),
+        cpu = most("cn", "1"),
     );
     PartPlan {
         name: "evidence",

@@ -2,9 +2,10 @@ use super::*;
 
 const ALL: Evidence = Evidence {
     known: 100,
+    known_of_all: 200,
     processes: 2,
     on_one_page_node: 100,
-    from_one_cpu_node: 50,
+    from_one_cpu_node: 100,
     on_pages_met_again: 90,
     on_pages_of_one_cpu_node: 45,
     stores_on_data: 3,
@@ -21,11 +22,11 @@ fn each_pattern_has_its_advice_with_its_numbers() {
     };
     check(
         Evidence {
-            from_one_cpu_node: 97,
+            from_one_cpu_node: 194,
             ..ALL
         },
         Advice::Bind,
-        "97 % (97 of 100) from CPUs of one node",
+        "97 % (194 of 200) of all accesses come from CPUs of one node",
     );
     check(
         Evidence {
