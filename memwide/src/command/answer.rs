@@ -1,9 +1,9 @@
 //! Answers of the query service as tables, and filters as parameters.
 
-use crate::cli::FilterArgs;
+use crate::cli::{FilterArgs, Format};
 use crate::client::{Client, ClientError};
 use crate::failure::Failure;
-use crate::output::{Column, Table, grouped};
+use crate::output::{Column, Table, grouped, width};
 use serde_json::Value;
 
 /// Filters as URL parameters; the service says which names it knows.
@@ -35,6 +35,55 @@ pub(super) fn ask(
     params: &[(String, String)],
 ) -> Result<Table, Failure> {
     client.get(path, params).map(table).map_err(failure)
+}
+
+/// Columns that terminals of fewer than 180 columns do without.
+const WIDE: &[&str] = &[
+    "build_id",
+    "module",
+    "ci_basis",
+    "clusters",
+    "latency_kind",
+    "latency_cycles",
+    "n_fwd",
+    "n_peer",
+    "n_page_known",
+    "n_page_remote",
+    "n_locked",
+    "n_blocked",
+    "n_stlb_walk",
+    "n_hitm_rmt",
+];
+/// Those that terminals of fewer than 120 do without, besides.
+const MIDDLE: &[&str] = &["tier", "weight", "est_events", "n_hitm", "hosts"];
+
+/// For a person, on this terminal: what has room, always with that which orders rows. Programs see all.
+pub(super) fn readable(table: Table, format: Format, by: &str) -> Table {
+    let table = if format == Format::Table {
+        fitting(table, width(), by)
+    } else {
+        table
+    };
+    table.readable(format)
+}
+
+fn fitting(mut table: Table, width: usize, by: &str) -> Table {
+    let has_room = |name: &str| {
+        name == by
+            || (width >= 180 || !WIDE.contains(&name)) && (width >= 120 || !MIDDLE.contains(&name))
+    };
+    let keep: Vec<bool> = table
+        .columns
+        .iter()
+        .map(|column| has_room(&column.name))
+        .collect();
+    let mut kept = keep.iter();
+    table.columns.retain(|_| kept.next() == Some(&true));
+    for row in &mut table.rows {
+        let mut kept = keep.iter();
+        row.retain(|_| kept.next() == Some(&true));
+    }
+    table
 }
 
 /// Exit code 64 for what the caller can mend, 1 for the rest.
@@ -160,6 +209,26 @@ mod tests {
             ..FilterArgs::default()
         };
         assert!(params(&filter).is_err());
+    }
+
+    #[test]
+    fn people_see_what_has_room_and_what_orders_rows() {
+        let names = |width: usize| -> Vec<String> {
+            let found = table(json!({
+                "columns": [{"name": "function"}, {"name": "samples"}, {"name": "n_locked"}, {"name": "weight"}],
+                "rows": [["f", 5, 1, 7.0]], "notes": [],
+            }));
+            let fitted = fitting(found, width, "weight");
+            assert_eq!(fitted.rows[0].len(), fitted.columns.len());
+            fitted
+                .columns
+                .into_iter()
+                .map(|column| column.name)
+                .collect()
+        };
+        assert_eq!(names(80), ["function", "samples", "weight"]);
+        assert_eq!(names(120), ["function", "samples", "weight"]);
+        assert_eq!(names(200), ["function", "samples", "n_locked", "weight"]);
     }
 
     #[test]

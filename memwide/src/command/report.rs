@@ -124,5 +124,6 @@ fn of_server(
     let (path, mut params) = question(&keys, by).map_err(Failure::usage)?;
     params.extend(answer::params(&args.filter)?);
     let answer = answer::ask(&Client::new(server), path, &params)?;
-    Ok(answer.readable(args.format).print(args.format)?)
+    let by = by.map_or("", Estimator::name);
+    Ok(answer::readable(answer, args.format, by).print(args.format)?)
 }

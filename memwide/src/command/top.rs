@@ -29,10 +29,14 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let once = args.once || args.format != Format::Table || !std::io::stdout().is_terminal();
     if once {
         let table = answer::ask(&client, "functions", &params)?;
-        return Ok(table.readable(args.format).print(args.format)?);
+        return Ok(answer::readable(table, args.format, &args.by).print(args.format)?);
     }
     loop {
-        let table = answer::ask(&client, "functions", &params)?.readable(args.format);
+        let table = answer::readable(
+            answer::ask(&client, "functions", &params)?,
+            args.format,
+            &args.by,
+        );
         let mut out = std::io::stdout().lock();
         write!(out, "{CLEAR}")?;
         out.flush()?;

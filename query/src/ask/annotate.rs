@@ -120,7 +120,7 @@ impl Ask for Annotate {
             partition: &["tier", "event", "function", "module", "build_id"],
             having: "",
         };
-        let rounded = Table::Samples.rounded(filter);
+        let rounded = super::samples::kept(filter);
         shape.plan(
             Table::Samples,
             filter,

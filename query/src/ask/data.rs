@@ -90,7 +90,7 @@ impl Ask for Data {
             ),
             Output::sum(Column::number("hosts", "hosts"), source.hosts().to_owned()),
         ]);
-        let rounded = Table::Samples.rounded(filter);
+        let rounded = super::samples::kept(filter);
         grouped::plan(
             Table::Samples,
             filter,

@@ -77,7 +77,7 @@ impl Ask for Faults {
             partition: &["kind", "tier", "event"],
             having: "",
         };
-        let rounded = Table::Samples.rounded(filter);
+        let rounded = super::samples::kept(filter);
         shape.plan(
             Table::Samples,
             filter,

@@ -85,7 +85,7 @@ impl Ask for Flamegraph {
             partition: &["tier", "event"],
             having: "",
         };
-        let rounded = Table::Samples.rounded(filter);
+        let rounded = super::samples::kept(filter);
         shape.plan(
             Table::Samples,
             filter,

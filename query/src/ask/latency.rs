@@ -91,7 +91,7 @@ impl Ask for Latency {
             partition: &["tier", "event", "latency_kind"],
             having: "measured",
         };
-        let rounded = Table::Samples.rounded(filter);
+        let rounded = super::samples::kept(filter);
         shape.plan(
             Table::Samples,
             filter,

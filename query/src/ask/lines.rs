@@ -175,7 +175,7 @@ impl Ask for Lines {
             partition: &["tier"],
             having: "",
         };
-        let rounded = Table::Samples.rounded(filter);
+        let rounded = super::samples::kept(filter);
         shape.select(
             Table::Samples,
             filter,

@@ -112,7 +112,7 @@ impl Ask for Pages {
             partition: &["tier", "event"],
             having: "",
         };
-        let rounded = Table::Samples.rounded(filter);
+        let rounded = super::samples::kept(filter);
         shape.plan(
             Table::Samples,
             filter,

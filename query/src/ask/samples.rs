@@ -1,7 +1,7 @@
 //! Single samples, for what no table of sums keeps: addresses, CPUs, pages, stacks.
 
 use super::filter::{Dimension, Filter};
-use super::table::time_condition;
+use super::table::{SAMPLES_KEPT_NS, time_condition};
 use super::time::Range;
 use super::{AskError, Given, one_of};
 use crate::statement::Statement;
@@ -25,6 +25,16 @@ pub(super) const PAGE_NODE: &str = "nullIf(s.page_node, 255)";
 
 /// Names of a sample's function, joined as `f`; missing ones as questions show them.
 pub(super) const FUNCTION: &str = "if(f.function = '', '[unknown]', f.function)";
+
+/// The range of a question that only samples answer, and what a reader must know of it.
+pub(super) fn kept(filter: &Filter) -> (Range, Option<String>) {
+    let begins_ns = filter.asked_ns.saturating_sub(SAMPLES_KEPT_NS);
+    let note = (filter.range.since_ns < begins_ns).then(|| {
+        let begins = super::time::text(begins_ns);
+        format!("`samples` keeps 3 days: what is before {begins} is only here if it came in late")
+    });
+    (filter.range, note)
+}
 
 /// A whole number as `0x…`, without zeros before it.
 pub(super) fn hexadecimal(number: &str) -> String {

@@ -200,7 +200,7 @@ impl Table {
 }
 
 /// How long the table `samples` keeps its rows.
-const SAMPLES_KEPT_NS: u64 = 3 * DAY_NS;
+pub(super) const SAMPLES_KEPT_NS: u64 = 3 * DAY_NS;
 
 /// Rows to be grouped, and how they hold sums.
 #[derive(Debug)]

@@ -132,6 +132,13 @@ fn times_are_rounded_outwards_and_that_is_said() {
         old.notes,
         ["`samples` keeps 3 days: ask for whole hours, without `snoop`, of what is older"]
     );
+    let only_samples = ask("pages?since=-4d").unwrap();
+    assert_eq!(
+        only_samples.notes,
+        [
+            "`samples` keeps 3 days: what is before 2025-12-29T10:30:00Z is only here if it came in late"
+        ]
+    );
 }
 
 #[test]

@@ -372,7 +372,7 @@ fn pattern(i: u64) -> Sample {
         1 => (i / 3 % 2, 100 + i / 3 % 2 + 2 * (i % 5)),
         _ => (i / 3 % 2, 200 + i % 5),
     };
-    let home = if which == 0 { 1 } else { 0 };
+    let home = u64::from(which == 0);
     let is_remote = node != home;
     let locality = if is_remote {
         Locality::Remote
