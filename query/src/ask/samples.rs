@@ -30,8 +30,7 @@ pub(super) const FUNCTION: &str = "if(f.function = '', '[unknown]', f.function)"
 pub(super) fn kept(filter: &Filter) -> (Range, Option<String>) {
     let begins_ns = filter.asked_ns.saturating_sub(SAMPLES_KEPT_NS);
     let note = (filter.range.since_ns < begins_ns).then(|| {
-        let begins = super::time::text(begins_ns);
-        format!("`samples` keeps 3 days: what is before {begins} is only here if it came in late")
+        "`samples` keeps 3 days: what is older is only here if it came in late".to_owned()
     });
     (filter.range, note)
 }
