@@ -106,6 +106,35 @@ impl Deployment {
         "query",
     ];
 
+    /// Starts a collector of this machine, `collector`, as the host `live`, with a spool that keeps little. False where
+    /// nothing can be collected.
+    pub fn collect(&mut self) -> bool {
+        let text = format!(
+            "endpoint = \"{}\"\nhost = \"live\"\n[spool]\ndir = '{}'\nmax_bytes = 1_048_576\n\
+             [[events]]\nname = \"minor-faults\"\nperiod = 211\n",
+            self.endpoint("decoder-2"),
+            self.make("spool").display()
+        );
+        self.plan("collector", "collector", &text);
+        self.run("collector");
+        let begin = Instant::now();
+        while self.readiness("collector").is_err() {
+            let over = begin.elapsed() > READY_WITHIN || self.ended("collector").is_some();
+            if over {
+                self.recipes.remove("collector");
+                self.kill("collector");
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        true
+    }
+
+    /// Whether this machine is collected.
+    pub fn collects(&self) -> bool {
+        self.recipes.contains_key("collector")
+    }
+
     /// Its folder: logs, spools.
     pub fn folder(&self) -> &Path {
         self.folder.path()

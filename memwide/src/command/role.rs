@@ -246,7 +246,7 @@ pub(crate) fn run<S: Service>(args: &RoleArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async move {
+    let served = runtime.block_on(async move {
         let stop = stop_on_signal().context("cannot watch for signals")?;
         let listener = admin::bind(role.admin, "admin").await?;
         let readiness = Readiness::new();
@@ -265,8 +265,10 @@ pub(crate) fn run<S: Service>(args: &RoleArgs) -> Result<(), Failure> {
         tasks.spawn(S::NAME, role.service.serve(role.listen, readiness, stop));
         tasks.run(DRAIN_WITHIN).await?;
         anyhow::Ok(())
-    })?;
-    Ok(())
+    });
+    // What a service has not waited for (a file whose symbols are read) holds nothing up.
+    runtime.shutdown_background();
+    Ok(served?)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ mod oracle;
 mod schedule;
 mod source;
 
-use memwide_tests::{Deployment, tools_missing};
+use memwide_tests::{Deployment, tools_missing, until};
 use oracle::{Sums, Truth};
 use schedule::{LOAD_MS, Op, Schedule};
 use source::Order;
@@ -68,6 +68,8 @@ fn act(deployment: &mut Deployment, op: &Op, orders: &[(String, Order)]) {
         Op::Lead(decoder, aggregator) => deployment.lead_to(decoder, aggregator),
         Op::Run(name) => match orders.iter().find(|(source, _)| source == name) {
             Some((_, order)) => start(deployment, name, order),
+            // Not where nothing can be collected.
+            None if name == "collector" && !deployment.collects() => {}
             None => deployment.run(name),
         },
     }
@@ -79,7 +81,8 @@ fn mend(deployment: &mut Deployment, orders: &[(String, Order)]) {
         deployment.kill(twin);
     }
     let sources = orders.iter().map(|(name, _)| name.as_str());
-    for name in Deployment::SERVICES.into_iter().chain(sources) {
+    let others = sources.chain(["collector"]);
+    for name in Deployment::SERVICES.into_iter().chain(others) {
         if !deployment.signal(name, "CONT") {
             act(deployment, &Op::Run(name.to_owned()), orders);
         }
@@ -96,12 +99,12 @@ fn run(
         start(deployment, name, order);
     }
     let begin = Instant::now();
-    let until = |at: u64| {
+    let wait = |at: u64| {
         let at = Duration::from_millis(at);
         std::thread::sleep(at.saturating_sub(begin.elapsed()));
     };
     for (at, op) in &schedule.ops {
-        until(*at);
+        wait(*at);
         // A service that gives up by itself is a failure, whatever was done to the others.
         if let Some(name) = deployment.died().first() {
             return Err(format!(
@@ -111,7 +114,7 @@ fn run(
         }
         act(deployment, op, orders);
     }
-    until(LOAD_MS);
+    wait(LOAD_MS);
     mend(deployment, orders);
     for (_, order) in orders {
         std::fs::write(order.last_call(), "").unwrap();
@@ -177,6 +180,35 @@ fn settled(deployment: &Deployment, truths: &[Truth]) -> Result<Sums, String> {
     }
 }
 
+/// The collector of this machine stops, and everything it has made is looked for.
+fn live(deployment: &mut Deployment) {
+    if !deployment.collects() {
+        return;
+    }
+    deployment.signal("collector", "INT");
+    until("the collector has stopped", SETTLED_WITHIN, || {
+        deployment.ended("collector").is_some()
+    });
+    let mut last = Err(String::new());
+    until(
+        "what this machine produced is stored or in the ledger",
+        SETTLED_WITHIN,
+        || {
+            last = oracle::check_live(deployment);
+            if let Err(why) = &last {
+                eprintln!("{why}");
+            }
+            last.is_ok()
+        },
+    );
+    let Sums {
+        produced,
+        stored,
+        gap,
+    } = last.unwrap_or_default();
+    eprintln!("live {produced:9} {stored:9} {gap:9}");
+}
+
 #[test]
 fn schedules_of_kills_pauses_and_twins_lose_and_double_nothing() {
     if let Some(missing) = tools_missing() {
@@ -188,6 +220,9 @@ fn schedules_of_kills_pauses_and_twins_lose_and_double_nothing() {
         number("MEMWIDE_FAULT_SEED", 1),
     );
     let mut deployment = Deployment::start();
+    if !deployment.collect() {
+        eprintln!("no collector: {}", deployment.last_words("collector"));
+    }
     let mut truths = Vec::new();
     let mut wrong = Vec::new();
     let start = Instant::now();
@@ -224,6 +259,7 @@ fn schedules_of_kills_pauses_and_twins_lose_and_double_nothing() {
     // What came late would show now.
     if wrong.is_empty() {
         check(&deployment, &truths).expect("still right at the end");
+        live(&mut deployment);
     }
     let ran = start.elapsed().as_secs_f64();
     eprintln!(

@@ -156,6 +156,42 @@ impl Truth {
     }
 }
 
+/// A host that keeps no diary, the collector of this machine: by source, what its batches say was produced is stored or in
+/// the ledger, rows are as many as are said to be stored, and none is there twice.
+pub(crate) fn check_live(deployment: &Deployment) -> Result<Sums, String> {
+    let ledger = deployment.sql(
+        "SELECT source_id, sumIf(records, reason = 'produced'), sumIf(records, reason = 'stored'), \
+         sumIf(records, reason IN ('gap', 'undecodable', 'expired')) FROM ledger_1m WHERE host = 'live' GROUP BY source_id",
+    )?;
+    let rows = deployment.sql(
+        "SELECT source_id, count(), uniqExact(cpu, tid, time, ip, addr) FROM samples WHERE host = 'live' GROUP BY source_id",
+    )?;
+    let rows: BTreeMap<u64, (u64, u64)> = numbers(&rows)
+        .into_iter()
+        .map(|row| (row[0], (row[1], row[2])))
+        .collect();
+    let mut sums = Sums::default();
+    for row in numbers(&ledger) {
+        let (source, produced, stored, gap) = (row[0], row[1], row[2], row[3]);
+        let (count, different) = rows.get(&source).copied().unwrap_or_default();
+        if produced != stored + gap || (count, different) != (stored, stored) {
+            return Err(format!(
+                "live source {source}: {produced} produced, {stored} stored, {gap} not, {count} rows, {different} of them different"
+            ));
+        }
+        sums.produced += produced;
+        sums.stored += stored;
+        sums.gap += gap;
+    }
+    if let Some(source) = rows
+        .keys()
+        .find(|source| !ledger.iter().any(|row| row[0] == source.to_string()))
+    {
+        return Err(format!("live source {source} has rows and no ledger"));
+    }
+    Ok(sums)
+}
+
 fn numbers(rows: &[Vec<String>]) -> Vec<Vec<u64>> {
     let cell = |cell: &String| cell.parse().unwrap_or(u64::MAX);
     rows.iter()

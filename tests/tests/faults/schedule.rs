@@ -58,7 +58,8 @@ impl Schedule {
     fn victim(&self, random: &mut Random) -> String {
         let sources = (1..=self.sources).map(|source| format!("source-{source}"));
         let services = Deployment::SERVICES.iter().map(|name| (*name).to_owned());
-        let all: Vec<String> = services.chain(sources).collect();
+        let collector = std::iter::once("collector".to_owned());
+        let all: Vec<String> = services.chain(collector).chain(sources).collect();
         all[usize::try_from(random.below(all.len() as u64)).unwrap()].clone()
     }
 
