@@ -171,6 +171,42 @@ impl Query for Grpc {
             .await
     }
 
+    async fn pressure(
+        &self,
+        request: Request<v1::PressureRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        let given: Vec<_> = asked
+            .metric
+            .into_iter()
+            .map(|name| ("metric", name))
+            .collect();
+        self.answer(Name::Pressure, asked.filter, &given).await
+    }
+
+    async fn rss(&self, request: Request<v1::RssRequest>) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        let given: Vec<_> = asked
+            .metric
+            .into_iter()
+            .map(|name| ("metric", name))
+            .collect();
+        self.answer(Name::Rss, asked.filter, &given).await
+    }
+
+    async fn counters(
+        &self,
+        request: Request<v1::CountersRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        let asked = request.into_inner();
+        let given: Vec<_> = asked
+            .metric
+            .into_iter()
+            .map(|name| ("metric", name))
+            .collect();
+        self.answer(Name::Counters, asked.filter, &given).await
+    }
+
     async fn hosts(
         &self,
         request: Request<v1::HostsRequest>,

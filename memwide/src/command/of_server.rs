@@ -127,6 +127,23 @@ const DIFF: &[Part] = &[Part {
     says: None,
 }];
 
+const RSS: &[Part] = &[Part {
+    name: "",
+    title: "",
+    columns: &[
+        column("metric", ""),
+        column("last", ""),
+        wide("least", ""),
+        wide("most", ""),
+        column("rate", ""),
+        column("unit", ""),
+        column("host", ""),
+        column("pod", ""),
+        column("comm", ""),
+    ],
+    says: None,
+}];
+
 /// Answers a command by a server if one is given; `None`: read the file.
 pub(super) fn answered(question: &str, file: &FileArgs) -> Option<Result<(), Failure>> {
     let (server, filter) = file.asked()?;
@@ -147,6 +164,7 @@ pub(super) fn asked(
         "lines" => LINES,
         "annotate" => ANNOTATE,
         "diff" => DIFF,
+        "rss" => RSS,
         _ => &[],
     };
     ask_as_file(server, question, filter, further, parts, format)

@@ -2109,6 +2109,31 @@ pub struct KernelRequest {
     #[prost(message, optional, tag = "1")]
     pub filter: ::core::option::Option<Filter>,
 }
+/// Of `filter` host, namespace, pod, container, service, comm.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PressureRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    /// What was read; empty: all.
+    #[prost(string, repeated, tag = "2")]
+    pub metric: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// As PressureRequest.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RssRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    #[prost(string, repeated, tag = "2")]
+    pub metric: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// As PressureRequest.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CountersRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+    #[prost(string, repeated, tag = "2")]
+    pub metric: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HostsRequest {
     #[prost(message, optional, tag = "1")]
@@ -2573,6 +2598,64 @@ pub mod query_client {
             req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Kernel"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn pressure(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PressureRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/memwide.v1.Query/Pressure",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Pressure"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn rss(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RssRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Rss");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Rss"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn counters(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CountersRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/memwide.v1.Query/Counters",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Counters"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn hosts(
             &mut self,
             request: impl tonic::IntoRequest<super::HostsRequest>,
@@ -2707,6 +2790,18 @@ pub mod query_server {
         async fn kernel(
             &self,
             request: tonic::Request<super::KernelRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn pressure(
+            &self,
+            request: tonic::Request<super::PressureRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn rss(
+            &self,
+            request: tonic::Request<super::RssRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn counters(
+            &self,
+            request: tonic::Request<super::CountersRequest>,
         ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
         async fn hosts(
             &self,
@@ -3302,6 +3397,135 @@ pub mod query_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = KernelSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Pressure" => {
+                    #[allow(non_camel_case_types)]
+                    struct PressureSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::PressureRequest>
+                    for PressureSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PressureRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::pressure(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PressureSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Rss" => {
+                    #[allow(non_camel_case_types)]
+                    struct RssSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::RssRequest>
+                    for RssSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RssRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::rss(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RssSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Counters" => {
+                    #[allow(non_camel_case_types)]
+                    struct CountersSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::CountersRequest>
+                    for CountersSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CountersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::counters(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CountersSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -25,6 +25,7 @@ mod numa;
 mod pages;
 mod plan;
 mod question;
+mod readings;
 mod samples;
 mod table;
 pub(crate) mod time;
@@ -47,6 +48,7 @@ pub use numa::Numa;
 pub use pages::Pages;
 pub use plan::{PartPlan, Plan};
 pub use question::{Extra, Name, Question, Values};
+pub use readings::{Counters, Pressure, Rss};
 pub use samples::Keys;
 pub use time::Range;
 

@@ -3,8 +3,9 @@
 use memwide_proto::v1;
 
 use super::{
-    Annotate, Ask, AskError, Breakdown, Data, Diff, Dimension, Faults, Filter, Flamegraph,
-    Functions, Given, Hosts, Kernel, Latency, Ledger, Lines, Numa, Pages, PartPlan, Plan,
+    Annotate, Ask, AskError, Breakdown, Counters, Data, Diff, Dimension, Faults, Filter,
+    Flamegraph, Functions, Given, Hosts, Kernel, Latency, Ledger, Lines, Numa, Pages, PartPlan,
+    Plan, Pressure, Rss,
 };
 use crate::answer::{Answer, Value};
 
@@ -124,6 +125,12 @@ questions! {
     Faults = "faults";
     /// What the kernel does for processes, and what merely interrupts them.
     Kernel = "kernel";
+    /// Stalls, reclaim, swap and kills of hosts, containers and units: rates and levels.
+    Pressure = "pressure";
+    /// Memory of hosts, containers, units and the largest processes.
+    Rss = "rss";
+    /// What counters counted, and what collectors cost.
+    Counters = "counters";
     /// Hosts seen lately: facts, last sign of life, completeness.
     Hosts = "hosts";
     /// What is stored and what is missing, by reason.

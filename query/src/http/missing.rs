@@ -15,21 +15,6 @@ pub(super) const MISSING: &[(&str, &str, &str)] = &[
         "switches of threads are not stored, so nobody knows how long a thread was off the CPU",
         "record on the node and ask the file: `memwide offcpu --help` names the events",
     ),
-    (
-        "rss",
-        "kmem:rss_stat is stored without its fields (member, size), so resident memory has no value",
-        "record on the node and ask the file: `memwide rss --help` names the event; `faults` says who touches new pages",
-    ),
-    (
-        "pressure",
-        "collectors do not send pressure (PSI), reclaim, swap and memory.events",
-        "`faults` has major faults over all hosts; `memwide diagnose` measures pressure on one machine",
-    ),
-    (
-        "counters",
-        "collectors send no counting group, so there are no rates and no calibrated counts",
-        "`memwide stat` counts on one machine; `est_events` estimates events from samples where the event declares what it counts",
-    ),
 ];
 
 /// The problem of one of them, counted.

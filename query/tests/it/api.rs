@@ -162,9 +162,6 @@ async fn problems(running: &Running) {
     for (question, lacks, instead) in [
         ("allocs", "without their fields", "memwide allocs"),
         ("offcpu", "switches of threads", "memwide offcpu"),
-        ("rss", "rss_stat", "faults"),
-        ("pressure", "PSI", "memwide diagnose"),
-        ("counters", "calibrated", "memwide stat"),
     ] {
         check(
             &format!("/api/v1/{question}?since=-1h"),

@@ -17,6 +17,7 @@ mod grpc;
 mod numa;
 mod places;
 mod questions;
+mod readings;
 mod sql;
 mod support;
 mod truth;

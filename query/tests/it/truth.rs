@@ -435,7 +435,7 @@ fn ledger() -> Vec<NativeBlock> {
 }
 
 /// Inserts a block as a sink does; ingested now, so that nothing expires during the test.
-async fn put(store: &Store, block: &NativeBlock, token: &str) {
+pub(crate) async fn put(store: &Store, block: &NativeBlock, token: &str) {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
