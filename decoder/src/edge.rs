@@ -3,6 +3,7 @@
 mod debuginfod;
 pub(crate) mod jit;
 mod kernel;
+mod kernel_code;
 mod places;
 mod refusals;
 mod split;
@@ -47,6 +48,7 @@ pub struct FileSource {
     places: Places,
     limits: Limits,
     kernel: kernel::Kernel,
+    kernel_file: kernel_code::KernelFile,
     refusals: Refusals,
 }
 
@@ -86,6 +88,13 @@ impl FileSource {
             let code = jit::code(dump, map, &self.places, start, len)?;
             return Ok((code.bytes, Some(code.machine)));
         }
+        if matches!(object.what, What::Kernel | What::Module) {
+            let is_running = self.kernel.is_running();
+            let wanted = (start, len);
+            return self
+                .kernel_file
+                .code(&self.places, object, is_running, wanted);
+        }
         if !matches!(object.what, What::File | What::Shared) {
             return Err(format!("the code of {} is in no file", object.dso()));
         }
@@ -101,6 +110,12 @@ impl FileSource {
         };
         let both = read(offset, len).and_then(|code| Ok((code, machine_of(&read(0, HEAD)?))));
         both.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Lines of the kernel and the address that its code was linked at; `None` where its ELF file is not named, or that is no
+    /// kernel.
+    pub fn kernel_lines(&self, object: &Object) -> Option<Result<(DebugInfo, u64), String>> {
+        self.kernel_file.lines(&self.places, object)
     }
 
     /// A file as debug information names it, below the root that recorded paths lie under.

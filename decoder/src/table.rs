@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// Kernel addresses lie above this on every 64-bit machine; addresses relative to the kernel's start lie below.
-const KERNEL_HALF: u64 = 1 << 46;
+pub(crate) const KERNEL_HALF: u64 = 1 << 46;
 
 /// The symbols of one mapping identity, shared by all sessions that use it.
 #[derive(Debug)]

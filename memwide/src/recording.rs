@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 mod open;
 
-use open::{open, own_kallsyms};
+use open::{open, own_kallsyms, own_kcore};
 
 /// Why a file gave nothing, or not all.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +90,12 @@ pub(crate) enum InputError {
         path.display()
     )]
     Unfinished { path: PathBuf, records: u64 },
+    /// Header and events, and nothing else.
+    #[error(
+        "{} has no records, only a header and its events: the recorder ended before it wrote any; record it again",
+        path.display()
+    )]
+    NoRecords { path: PathBuf },
     /// A pipe's header and nothing else.
     #[error(
         "{} holds the header of a pipe and nothing behind it: the recorder was stopped before it wrote any record; record it again",
@@ -116,6 +122,7 @@ impl Recording {
                 file,
                 places: Places {
                     kallsyms: symbols.kallsyms.clone().or_else(|| own_kallsyms(path)),
+                    kcore: own_kcore(path),
                     written: std::fs::metadata(path)
                         .and_then(|meta| meta.modified())
                         .ok(),
@@ -129,6 +136,12 @@ impl Recording {
     /// Finds out of samples what is wanted only; the rest reads as unknown.
     pub(crate) fn wanting(mut self, wanted: Wanted) -> Self {
         self.wanted = wanted;
+        self
+    }
+
+    /// Takes code and lines of the kernel from its ELF file.
+    pub(crate) fn with_vmlinux(mut self, vmlinux: Option<PathBuf>) -> Self {
+        self.places.vmlinux = vmlinux;
         self
     }
 
@@ -428,6 +441,7 @@ impl Leftovers {
             InputError::Cut { cut, records, .. } => {
                 format!("{cut}; the {records} records before that are shown")
             }
+            InputError::NoRecords { .. } => "the file has no records".to_owned(),
             _ => "the recorder was killed: the file has no header features".to_owned(),
         }));
         lines
@@ -443,6 +457,7 @@ impl Leftovers {
         let (path, records) = (self.path.clone(), self.records);
         match self.cut {
             Some(cut) => Some(InputError::Cut { path, cut, records }),
+            None if self.unfinished && records == 0 => Some(InputError::NoRecords { path }),
             None if self.unfinished => Some(InputError::Unfinished { path, records }),
             None => None,
         }

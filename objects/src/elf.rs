@@ -33,7 +33,7 @@ pub(crate) fn read(
     }
 }
 
-fn class_of(file: &[u8]) -> Option<elf::FileClass> {
+pub(crate) fn class_of(file: &[u8]) -> Option<elf::FileClass> {
     file.get(4).map(|class| elf::FileClass(*class))
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Image<'a, E: FileHeader> {
 }
 
 impl<'a, E: FileHeader<Endian = Endianness>> Image<'a, E> {
-    fn open(data: &'a [u8]) -> Result<Self, ObjectError> {
+    pub(crate) fn open(data: &'a [u8]) -> Result<Self, ObjectError> {
         let not_elf = |_| ObjectError::NotElf { len: data.len() };
         let header = E::parse(data).map_err(not_elf)?;
         let endian = header.endian().map_err(not_elf)?;
@@ -165,9 +165,13 @@ impl<'a, E: FileHeader<Endian = Endianness>> Image<'a, E> {
     }
 
     fn has(&self, kind: elf::SectionType) -> bool {
-        self.sections
-            .iter()
-            .any(|section| section.sh_type(self.endian) == kind)
+        self.first(kind).is_some()
+    }
+
+    /// The first section of a kind.
+    pub(crate) fn first(&self, kind: elf::SectionType) -> Option<&'a E::SectionHeader> {
+        let mut sections = self.sections.iter();
+        sections.find(|section| section.sh_type(self.endian) == kind)
     }
 
     /// Place and header of the first section of this name.
@@ -251,11 +255,7 @@ impl<'a, 'l> Found<'a, 'l> {
         source: Source,
     ) {
         let endian = image.endian;
-        let mut tables = image
-            .sections
-            .iter()
-            .filter(|section| section.sh_type(endian) == kind);
-        let Some(section) = tables.next() else {
+        let Some(section) = image.first(kind) else {
             return;
         };
         let (symbols, whole) = image.entries::<E::Sym>(section);

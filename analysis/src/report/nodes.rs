@@ -36,6 +36,11 @@ impl Nodes {
         Self(nodes)
     }
 
+    /// Whether the recorder wrote no node at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The node of a CPU, if it is known.
     pub fn node(&self, cpu: u32) -> Option<u64> {
         Some(self.of_cpu(Some(cpu))).filter(|node| *node != UNKNOWN)

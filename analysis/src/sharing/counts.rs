@@ -215,7 +215,8 @@ impl Counts {
         }
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    /// Adds those of others.
+    pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine = mine.saturating_add(theirs);
         }

@@ -250,6 +250,8 @@ pub struct Lines {
     line_index: FxHashMap<LineKey, u32>,
     sites: Vec<Site>,
     site_index: FxHashMap<SiteKey, u32>,
+    /// Counters by site and CPU, where they are wanted.
+    by_cpu: Option<FxHashMap<(u32, u32), Counts>>,
 }
 
 impl Lines {
@@ -264,7 +266,15 @@ impl Lines {
             line_index: FxHashMap::default(),
             sites: Vec::new(),
             site_index: FxHashMap::default(),
+            by_cpu: None,
         }
+    }
+
+    /// Counts what each CPU did at a site too, for [`SiteRow::by_cpu`].
+    #[must_use]
+    pub fn counting_cpus(mut self) -> Self {
+        self.by_cpu = Some(FxHashMap::default());
+        self
     }
 
     /// Adds an access.
@@ -295,6 +305,9 @@ impl Lines {
             self.other.apply(&increments);
             return;
         };
+        if let (Some(by_cpu), Some(cpu)) = (&mut self.by_cpu, access.cpu) {
+            by_cpu.entry((site, cpu)).or_default().apply(&increments);
+        }
         if let Some(site) = self.sites.get_mut(site as usize) {
             site.counts.apply(&increments);
             site.contended += u32::from(access.is_contended());

@@ -5,6 +5,7 @@ use super::{Line, Lines, Set, Site, Verdict, judge};
 use memwide_decoder::Mode;
 use memwide_model::Region;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Lines with a smaller share of what is displayed are not listed, as perf does.
 const SHARE_MIN: f64 = 0.001;
@@ -196,6 +197,8 @@ pub struct SiteRow<'a> {
     pub latencies: Latencies,
     /// CPUs it ran on.
     pub cpus: Set,
+    /// What each of them did, where that was counted.
+    pub by_cpu: BTreeMap<u32, Counts>,
     /// Threads that came here, with the CPU for those that are not known.
     pub threads: Set,
     /// Nodes of the pages.
@@ -247,8 +250,7 @@ impl<'a> LineRow<'a> {
     /// Its sites, by offset: put together when asked for, as there may be many.
     pub fn sites(&self) -> Vec<SiteRow<'a>> {
         let (lines, line, counter, coalesce) = self.of;
-        let sites: Vec<&Site> = lines.sites(line).collect();
-        lines.site_rows(&sites, counter, coalesce)
+        lines.site_rows(&line.sites, counter, coalesce)
     }
 }
 
@@ -343,13 +345,16 @@ impl Lines {
 
     fn site_rows<'a>(
         &'a self,
-        sites: &[&'a Site],
+        sites: &[u32],
         counter: Counter,
         coalesce: Coalesce,
     ) -> Vec<SiteRow<'a>> {
         let mut rows: Vec<SiteRow<'a>> = Vec::new();
         let mut index = FxHashMap::default();
-        for site in sites {
+        for place in sites {
+            let Some(site) = self.sites.get(*place as usize) else {
+                continue;
+            };
             let key = &site.key;
             let kept = |is: bool, value: u64| if is { value } else { 0 };
             let dso = self.names.get(site.dso);
@@ -369,6 +374,7 @@ impl Lines {
                     counts: Counts::default(),
                     latencies: Latencies::default(),
                     cpus: Set::default(),
+                    by_cpu: BTreeMap::new(),
                     threads: Set::default(),
                     nodes: Set::default(),
                     physical: Set::default(),
@@ -386,6 +392,14 @@ impl Lines {
                 row.counts.merge(&site.counts);
                 row.latencies.merge(&site.latencies);
                 row.cpus.merge(&site.cpus);
+                for cpu in site.cpus.members().iter().filter(|_| self.by_cpu.is_some()) {
+                    let by_cpu = self
+                        .by_cpu
+                        .as_ref()
+                        .and_then(|all| all.get(&(*place, *cpu)));
+                    let counts = by_cpu.copied().unwrap_or_default();
+                    row.by_cpu.entry(*cpu).or_default().merge(&counts);
+                }
                 row.threads.insert(site.who);
                 row.nodes.merge(&site.nodes);
                 row.physical.merge(&site.physical);

@@ -17,6 +17,8 @@ const KALLSYMS: &str = "name a copy of the recorded machine's /proc/kallsyms (--
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     read: Option<Result<Read, Refused>>,
+    /// Id of the kernel that was recorded.
+    id: Option<Box<[u8]>>,
 }
 
 /// Why there are no symbols of the kernel.
@@ -43,6 +45,11 @@ impl Kernel {
         Some((&refused.file, &refused.why, refused.remedy))
     }
 
+    /// Whether the recorded kernel is known to be the one that runs here.
+    pub(super) fn is_running(&self) -> bool {
+        self.id.as_deref().is_some_and(is_running)
+    }
+
     pub(super) fn table(
         &mut self,
         request: &ObjectRequest<'_>,
@@ -51,6 +58,7 @@ impl Kernel {
         limits: &Limits,
     ) -> Result<SymbolTable, String> {
         if self.read.is_none() {
+            self.id = request.kernel.map(|kernel| kernel.id.clone());
             self.read = Some(open(request, places, build_id_dir, limits));
         }
         let read = match &self.read {

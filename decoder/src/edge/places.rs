@@ -24,6 +24,10 @@ pub struct Places {
     pub symfs: Option<PathBuf>,
     /// File to read instead of `/proc/kallsyms`, whatever kernel was recorded.
     pub kallsyms: Option<PathBuf>,
+    /// The kernel's ELF file, with its code and perhaps its lines.
+    pub vmlinux: Option<PathBuf>,
+    /// A copy of the recorded kernel's memory, as `perf record --kcore` makes it.
+    pub kcore: Option<PathBuf>,
     /// Folder of files by build id; `~/.debug` where not given.
     pub build_id_dir: Option<PathBuf>,
     /// Servers of debug information to ask for what is not here: `http://HOST:PORT` or `https://HOST`. None are asked unless

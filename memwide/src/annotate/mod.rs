@@ -85,11 +85,19 @@ impl Annotated {
                     notes.push(format!("code of machine {number} is not disassembled here"));
                     Vec::new()
                 }
-                Some(machine) => disassemble(&Code {
-                    machine,
-                    start,
-                    bytes,
-                }),
+                // Where it was loaded: jumps name addresses.
+                Some(machine) => {
+                    let start = start.wrapping_add(base);
+                    let mut all = disassemble(&Code {
+                        machine,
+                        start,
+                        bytes,
+                    });
+                    for one in &mut all {
+                        one.address = one.address.wrapping_sub(base);
+                    }
+                    all
+                }
                 None => Vec::new(),
             },
             Err(why) => {
@@ -98,10 +106,18 @@ impl Annotated {
             }
         };
         let mut sums = sites.of(function);
+        let is_kernel = object.what == What::Kernel;
+        if is_kernel {
+            source.look_for_kernel(session.source(), object);
+        }
         let mut info = session.debug_info(function.object);
         let mut listing = Listing::new(instructions, std::mem::take(&mut sums), |address| {
-            let frames = info.as_mut()?.frames(address).ok()?;
-            let frame = frames.into_iter().next()?;
+            let frame = if is_kernel {
+                source.kernel_frame(address)?
+            } else {
+                let frames = info.as_mut()?.frames(address).ok()?;
+                frames.into_iter().next()?
+            };
             Some(Line {
                 file: frame.file?,
                 line: frame.line,

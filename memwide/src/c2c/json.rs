@@ -1,8 +1,7 @@
 //! Lines and sites for programs.
 
 use super::summary::{blocked, merged};
-use super::tables::cpu_nodes;
-use super::{Answer, data_name};
+use super::{Answer, data_name, nodes};
 use crate::output::{Column, Table};
 use memwide_analysis::sharing::{
     Counter as C, Counts, Evidence, LineRow, Mean, Shared, SiteRow, Verdict,
@@ -151,7 +150,8 @@ fn site(answer: &Answer<'_>, line: &LineRow<'_>, site: &SiteRow<'_>) -> Value {
         "counters": counters(n),
         "cpus": site.cpus.members(),
         "threads": site.threads.len(),
-        "cpu_nodes": cpu_nodes(answer, site),
+        "cpu_nodes": nodes::cpu_nodes(answer, site),
+        "by_node": nodes::json(answer, site),
         "nodes": site.nodes.members(),
         "physical_lines": site.physical.len(),
     })

@@ -1,6 +1,7 @@
 //! Shared cache lines as tables, JSON and CSV.
 
 mod json;
+mod nodes;
 mod summary;
 mod tables;
 
@@ -14,6 +15,7 @@ use memwide_analysis::sharing::{
 };
 use memwide_model::Region;
 use memwide_perf_abi::file::EventTable;
+pub(crate) use nodes::NodeInfo;
 use serde_json::{Value, json};
 
 /// What was found, and how it is to be shown.
@@ -24,6 +26,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) coalesce: Coalesce,
     pub(crate) events: &'a EventTable,
     pub(crate) nodes: &'a Nodes,
+    /// What is said of them.
+    pub(crate) node_info: NodeInfo,
     /// Also lines that are not shared.
     pub(crate) all: bool,
     pub(crate) stats_only: bool,
@@ -78,6 +82,7 @@ fn whole(
         "details": details(answer),
         "lines": all(lines),
         "written": all(written),
+        "notes": nodes::note(answer).into_iter().collect::<Vec<_>>(),
         "completeness": completeness(left),
     })
 }
@@ -111,7 +116,7 @@ fn sections(
 
 /// What is not shown.
 fn notes(answer: &Answer<'_>, shared: &Shared<'_>, [lines, written]: [usize; 2]) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = nodes::note(answer).into_iter().collect();
     for (all, shown, what) in [
         (
             shared.listed.len(),

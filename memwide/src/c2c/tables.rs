@@ -1,6 +1,6 @@
 //! Lines and sites as tables: few columns on a narrow terminal, all of perf's on a wide one.
 
-use super::{Answer, data_name, sentence, short};
+use super::{Answer, NodeInfo, data_name, nodes, sentence, short};
 use crate::output::{Column, Section, Table};
 use memwide_analysis::sharing::{Counter as C, Display, LineRow, Mean, SiteRow};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(super) fn lines(answer: &Answer<'_>, lines: &Rows<'_>) -> Section {
     let is_wide = answer.width >= WIDE;
     let mut cells = vec![cell("line", "", |at, _| at.to_string().into()), address()];
     if is_wide {
-        cells.push(cell("node", "", |_, line| nodes(&line.nodes).into()));
+        cells.push(cell("node", "", |_, line| page_nodes(&line.nodes).into()));
     }
     let of = match answer.display {
         Display::Total => "hitm",
@@ -134,21 +134,12 @@ pub(super) fn written(lines: &Rows<'_>) -> Section {
     }
 }
 
-pub(super) fn nodes(nodes: &memwide_analysis::sharing::Set<u8>) -> String {
+fn page_nodes(nodes: &memwide_analysis::sharing::Set<u8>) -> String {
     if nodes.is_empty() {
         return "N/A".to_owned();
     }
     let nodes: Vec<String> = nodes.members().iter().map(u8::to_string).collect();
     nodes.join(",")
-}
-
-/// Nodes of the CPUs, as far as they are known.
-pub(super) fn cpu_nodes(answer: &Answer<'_>, site: &SiteRow<'_>) -> Vec<u64> {
-    let of = site.cpus.members().iter();
-    let mut nodes: Vec<u64> = of.filter_map(|cpu| answer.nodes.node(*cpu)).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes
 }
 
 fn mean(mean: Mean) -> Value {
@@ -202,8 +193,12 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
     if has_cpus {
         columns.push(Column::new("cpus", "n"));
     }
+    let has_nodes = is_wide || answer.node_info != NodeInfo::Ids;
+    if has_nodes {
+        columns.push(Column::new(answer.node_info.heading(answer.display), ""));
+    }
     if is_wide {
-        columns.extend([Column::new("node", ""), Column::new("code address", "")]);
+        columns.push(Column::new("code address", ""));
     }
     if has_members {
         columns.push(Column::new("member", ""));
@@ -270,9 +265,11 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
             cells.push(site.cpus.len().into());
         }
         let symbol = format!("[{}] {}", super::json::letter(site.mode), symbol(site));
+        if has_nodes {
+            cells.push(nodes::cell(answer, site).into());
+        }
         if is_wide {
-            let nodes: Vec<String> = cpu_nodes(answer, site).iter().map(u64::to_string).collect();
-            cells.extend([json!(nodes.join(",")), json!(format!("{:#x}", site.ip))]);
+            cells.push(format!("{:#x}", site.ip).into());
             if has_members {
                 cells.push(site.member.into());
             }

@@ -103,6 +103,10 @@ pub(crate) struct AnnotateArgs {
     /// Estimator behind shares: perf_weight, weight, samples, period [default: perf_weight where weights exist, else samples; perf: period]
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
+    /// Code and source lines of the kernel from this ELF file of it, as it was linked: what the kernel changes in its own code as
+    /// it starts is not in it [default: the copy that `perf record --kcore` made, else /proc/kcore of the kernel that runs]
+    #[arg(short = 'k', long, value_name = "FILE", conflicts_with = "server")]
+    pub(crate) vmlinux: Option<PathBuf>,
     /// All instructions, not only those with samples and their neighbours
     #[arg(long)]
     pub(crate) full: bool,
@@ -123,6 +127,10 @@ pub(crate) struct C2cArgs {
     /// What tells accesses at an offset apart: pid, tid, iaddr, dso
     #[arg(short = 'c', long, value_name = "KEY,KEY…", default_value = "iaddr")]
     pub(crate) coalesce: String,
+    /// Of each offset also how many CPUs of each node came there, with their shares of HitM (or peer) loads and of stores; given
+    /// twice the CPUs of each node
+    #[arg(short = 'N', long, action = clap::ArgAction::Count, conflicts_with = "server")]
+    pub(crate) node_info: u8,
     /// Lines of 128 bytes, as the adjacent-line prefetcher fetches them
     #[arg(long)]
     pub(crate) double_cl: bool,

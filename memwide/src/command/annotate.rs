@@ -26,6 +26,7 @@ pub(crate) fn run(args: &AnnotateArgs) -> Result<(), Failure> {
     let by = args.by.as_deref().map(estimator).transpose()?;
     let rows = &args.file.rows;
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let file = file.with_vmlinux(args.vmlinux.clone());
     let events = file.recording().events().clone();
     check_weights(by, &events)?;
     let estimators = estimators(&events, by);
@@ -67,6 +68,8 @@ pub(crate) fn run(args: &AnnotateArgs) -> Result<(), Failure> {
         refused = refusals
             .map(|(dso, why)| format!("no source lines of {dso}: {why}"))
             .collect();
+        let kernel = source.kernel_refusal();
+        refused.extend(kernel.map(|why| format!("no source lines of the kernel: {why}")));
     })?;
     if let (Some(symbol), 0) = (symbol, found) {
         return Err(Failure::bad_input(anyhow::anyhow!(

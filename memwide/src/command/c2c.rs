@@ -2,7 +2,7 @@
 
 use super::of_server;
 use super::on_file::{OnFile, finish};
-use crate::c2c::{Answer, document};
+use crate::c2c::{Answer, NodeInfo, document};
 use crate::cli::C2cArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -35,7 +35,11 @@ pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted)?;
     let nodes = Nodes::of(file.recording().features());
     let events = file.recording().events().clone();
+    let node_info = NodeInfo::of_level(args.node_info);
     let mut lines = Lines::new(size);
+    if node_info != NodeInfo::Ids {
+        lines = lines.counting_cpus();
+    }
     let left = file.each(|sample| {
         lines.add_from(&Access::of(sample), || Details {
             source: sample.source().first().and_then(file_and_line),
@@ -48,6 +52,7 @@ pub(crate) fn run(args: &C2cArgs) -> Result<(), Failure> {
         coalesce,
         events: &events,
         nodes: &nodes,
+        node_info,
         all: args.show_all,
         stats_only: args.stats,
         limit: rows.limit.map(|limit| limit as usize),

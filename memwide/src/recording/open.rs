@@ -112,6 +112,12 @@ pub(super) fn own_kallsyms(path: &Path) -> Option<PathBuf> {
     copy.is_file().then_some(copy)
 }
 
+/// The copy that it made of that kernel's code.
+pub(super) fn own_kcore(path: &Path) -> Option<PathBuf> {
+    let copy = path.join("kcore_dir/kcore");
+    copy.is_file().then_some(copy)
+}
+
 /// The files `data.N` of a directory, by number.
 fn parts(folder: &Path) -> io::Result<Vec<File>> {
     let mut found = BTreeMap::new();

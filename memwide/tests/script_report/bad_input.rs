@@ -226,6 +226,20 @@ fn what_its_recorder_never_finished_is_read_and_named() {
 }
 
 #[test]
+fn a_header_without_records_is_called_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("empty.data");
+    let mut bytes = whole();
+    let start = u64::from_le_bytes(bytes[40..48].try_into().unwrap());
+    bytes.truncate(usize::try_from(start).unwrap());
+    bytes[48..56].fill(0);
+    std::fs::write(&file, &bytes).unwrap();
+    check(&file, 65, "has no records, only a header");
+    let ran = memwide("report", &file, &[]);
+    assert!(!ran.err.contains("killed"), "nobody knows: {}", ran.err);
+}
+
+#[test]
 fn lengths_that_lie_are_refused_or_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lies.data");

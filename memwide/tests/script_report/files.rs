@@ -145,6 +145,22 @@ pub(crate) fn write(to: &Path, samples: &[One<'_>]) {
 
 /// The bytes of [`write`].
 pub(crate) fn bytes(samples: &[One<'_>]) -> Vec<u8> {
+    made(samples, &features(), &[])
+}
+
+/// The same with further executable mappings: first address, bytes, name.
+pub(crate) fn with_code(samples: &[One<'_>], code: &[(u64, u64, &str)]) -> Vec<u8> {
+    made(samples, &features(), code)
+}
+
+/// The same of a machine that did not say which CPUs belong to which node.
+pub(crate) fn without_topology(samples: &[One<'_>]) -> Vec<u8> {
+    let mut few = Features::default();
+    few.set_text(feature::ARCH, "x86_64");
+    made(samples, &few, &[])
+}
+
+fn made(samples: &[One<'_>], features: &Features, code: &[(u64, u64, &str)]) -> Vec<u8> {
     let events = events();
     let layouts: Vec<_> = events
         .iter()
@@ -160,7 +176,10 @@ pub(crate) fn bytes(samples: &[One<'_>]) -> Vec<u8> {
         ..SampleId::default()
     };
     let trailer = Some((layouts[0].trailer(), &id));
-    for (mode, record) in side_band() {
+    let code = code
+        .iter()
+        .map(|(addr, len, name)| (misc::USER, map(*addr, *len, name.as_bytes(), 5)));
+    for (mode, record) in side_band().into_iter().chain(code) {
         encode::record(&mut batch, &record, mode, trailer).unwrap();
     }
     for (at, one) in (0_u64..).zip(samples) {
@@ -186,29 +205,30 @@ pub(crate) fn bytes(samples: &[One<'_>]) -> Vec<u8> {
     let mut writer = FileWriter::new(Cursor::new(Vec::new()), &events).unwrap();
     writer.write_records(&batch).unwrap();
     writer.finish_round().unwrap();
-    writer.finish(&features()).unwrap().into_inner()
+    writer.finish(features).unwrap().into_inner()
+}
+
+fn map(addr: u64, len: u64, filename: &[u8], prot: u32) -> Record<'_> {
+    Record::Mmap2(Mmap2 {
+        pid: 100,
+        tid: 100,
+        addr,
+        len,
+        pgoff: 0,
+        file: FileId::Inode {
+            maj: 8,
+            min: 1,
+            ino: 42,
+            generation: 0,
+        },
+        prot,
+        flags: 2,
+        filename,
+        data: false,
+    })
 }
 
 fn side_band() -> Vec<(u16, Record<'static>)> {
-    let map = |addr, len, filename, prot| {
-        Record::Mmap2(Mmap2 {
-            pid: 100,
-            tid: 100,
-            addr,
-            len,
-            pgoff: 0,
-            file: FileId::Inode {
-                maj: 8,
-                min: 1,
-                ino: 42,
-                generation: 0,
-            },
-            prot,
-            flags: 2,
-            filename,
-            data: false,
-        })
-    };
     let kernel = Record::Mmap(Mmap {
         pid: u32::MAX,
         tid: 0,
@@ -248,6 +268,7 @@ fn features() -> Features {
     };
     let mut features = Features::default();
     features.set_raw(feature::TRACING_DATA, tracing.encode());
+    features.set_nr_cpus(4, 4);
     features.set_text(feature::HOSTNAME, "node7");
     features.set_text(feature::OSRELEASE, "6.18.0-made-up");
     features.set_text(feature::ARCH, "x86_64");

@@ -9,7 +9,10 @@
 mod bad_input;
 mod diagnose;
 mod files;
+mod generated_code;
 mod kernel;
+mod kernel_code;
+mod nodes;
 mod report;
 mod run;
 mod script;

@@ -319,6 +319,72 @@ fn lines_and_sites_of_a_generated_file_are_those_of_perf_c2c() {
     );
 }
 
+/// The nodes of each site, as perf writes them without its blanks.
+fn perfs_nodes(text: &str) -> Vec<String> {
+    let part = text.split("Shared Cache Line Distribution Pareto").nth(1);
+    let rows = part
+        .unwrap()
+        .lines()
+        .map(str::trim_end)
+        .filter(|row| row.ends_with('}') && !row.starts_with('#'));
+    let cell = |row: &str| {
+        let start = row.rfind(" 0{").or_else(|| row.rfind(" 1{")).unwrap();
+        let words: Vec<&str> = row[start..].split_whitespace().collect();
+        words.join(" ").replace("{ ", "{")
+    };
+    let mut all: Vec<String> = rows.map(cell).collect();
+    all.sort_unstable();
+    all
+}
+
+fn our_nodes(document: &Value, with_shares: bool) -> Vec<String> {
+    let percent = |share: &Value| {
+        let share = share.as_f64().map(|share| 100.0 * share);
+        share.map_or_else(|| "n/a".to_owned(), |share| format!("{share:.1}%"))
+    };
+    let one = |of: &Value| {
+        let cpus = of["cpus"].as_array().unwrap();
+        if with_shares {
+            let (share, stores) = (percent(&of["share"]), percent(&of["share_of_stores"]));
+            return format!("{}{{{} {share} {stores}}}", of["node"], cpus.len());
+        }
+        let cpus: Vec<u64> = cpus.iter().map(|cpu| cpu.as_u64().unwrap()).collect();
+        let runs = cpus.chunk_by(|one, next| one + 1 == *next);
+        let runs = runs.map(|run| match run {
+            [first, .., last] => format!("{first}-{last}"),
+            run => run[0].to_string(),
+        });
+        format!("{}{{{}}}", of["node"], runs.collect::<Vec<_>>().join(","))
+    };
+    let lines = document["lines"].as_array().unwrap().iter();
+    let sites = lines.flat_map(|line| line["offsets"].as_array().unwrap());
+    let nodes = sites.map(|site| site["by_node"].as_array().unwrap());
+    let cells = nodes.map(|nodes| nodes.iter().map(one).collect::<Vec<_>>().join(" "));
+    let mut all: Vec<String> = cells.filter(|cell| !cell.is_empty()).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn nodes_of_sites_are_those_of_perf_c2c_at_every_step() {
+    if !perf::exists() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nodes.data");
+    sharing::write(&file, 8_000, Words::Plausible);
+    for display in ["tot", "lcl", "rmt", "peer"] {
+        for (steps, with_shares) in [(&["-N"][..], true), (&["-N", "-N"], false)] {
+            let args = [&["-d", display][..], steps].concat();
+            let both = run(&file, &args, &[]);
+            let ours = our_nodes(&both.ours, with_shares);
+            let theirs = perfs_nodes(&both.theirs);
+            assert!(theirs.len() > 50, "{args:?}: only {} sites", theirs.len());
+            assert_eq!(difference(&ours, &theirs), None, "{args:?}");
+        }
+    }
+}
+
 #[test]
 fn every_word_counts_as_perf_c2c_counts_it() {
     if !perf::exists() {
