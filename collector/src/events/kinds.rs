@@ -1,7 +1,7 @@
 //! Software events, tracepoints, hardware breakpoints.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memwide_model::{LatencyKind, Tier};
 use memwide_perf_abi::{attr_kind, sample};
@@ -19,6 +19,9 @@ const MAJOR_FAULTS: u64 = 6;
 const MINOR_PERIOD: u64 = 19;
 /// Samples a second of the clock, unless told otherwise: not a divisor of what timers beat at.
 pub(super) const CLOCK_FREQ: u64 = 99;
+
+/// Most tracepoints looked through for one like a misspelt name; kernels have some thousands.
+const TRACEPOINTS_MAX: usize = 1 << 14;
 
 /// Fields of a data address. `minor-faults` and `major-faults` fire after the fault is handled, so both are real
 /// (those of `page-faults` are 0).
@@ -94,9 +97,16 @@ pub(super) fn tracepoint(
                 format!("{} may not be read", tracing.display()),
                 "run as root, or let your group read the tracing file system",
             ),
-            _ => absent(
-                "this kernel has no such tracepoint".to_owned(),
-                "list them: ls /sys/kernel/tracing/events/*",
+            _ => Absent::misspelt(
+                Tier::Software,
+                "this kernel has no such tracepoint",
+                "list those of this kernel: ls /sys/kernel/tracing/events/*",
+                name.split(':')
+                    .take(2)
+                    .collect::<Vec<_>>()
+                    .join(":")
+                    .as_str(),
+                tracepoints(&tracing),
             ),
         })
     };
@@ -111,6 +121,25 @@ pub(super) fn tracepoint(
     spec.attr.sample_type |= sample::RAW;
     spec.format = read("format")?;
     Ok(spec)
+}
+
+/// All tracepoints of the kernel, `SYSTEM:NAME`.
+fn tracepoints(tracing: &Path) -> Vec<String> {
+    let names = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.collect::<Vec<_>>()
+    };
+    let events = tracing.join("events");
+    let systems = names(&events).into_iter();
+    systems
+        .flat_map(|system| {
+            let inside = names(&events.join(&system)).into_iter();
+            let full = inside.map(move |name| format!("{system}:{name}"));
+            full.collect::<Vec<_>>()
+        })
+        .take(TRACEPOINTS_MAX)
+        .collect()
 }
 
 /// Where tracepoints are described.

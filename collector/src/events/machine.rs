@@ -123,6 +123,20 @@ impl Pmu {
         text(&self.folder.join("events").join(event))
     }
 
+    /// Names of its events and of its terms.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let folders = ["events", "format"].map(|folder| fs::read_dir(self.folder.join(folder)));
+        let entries = folders.into_iter().flatten().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        // Beside events stand their units and scales.
+        names.filter(|name| !name.contains('.')).collect()
+    }
+
+    /// Where that is shown.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Where a term goes: `config1:0-15` gives (1, [(0, 15)]).
     pub(crate) fn format(&self, term: &str) -> Option<(u8, Vec<(u8, u8)>)> {
         parse_format(&text(&self.folder.join("format").join(term))?)

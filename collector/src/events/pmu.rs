@@ -14,6 +14,18 @@ const IBS_PERIOD: u64 = 16 * 16_411;
 const PRECISE: u64 =
     BASE | sample::ADDR | sample::DATA_SRC | sample::WEIGHT_STRUCT | sample::PHYS_ADDR;
 
+/// Terms that other CPUs have: where this one does not, nobody misspelt them.
+const TERMS: [&str; 6] = [
+    "mem-loads",
+    "mem-stores",
+    "mem-loads-aux",
+    "ldlat",
+    "l3missonly",
+    "cnt_ctl",
+];
+/// How events of loads that missed begin, likewise.
+const LOAD_MISSES: &str = "mem_load_";
+
 /// `PMU/TERMS/MODIFIERS`; `rest` is what follows the first slash.
 pub(super) fn event(
     name: &str,
@@ -164,7 +176,16 @@ impl Terms<'_> {
         let (key, value) = term.split_once('=').unwrap_or((term, ""));
         let unknown = || {
             let reason = format!("the PMU has no term `{key}`");
-            Absent::new(Tier::Precise, reason, "this CPU cannot sample it")
+            if TERMS.contains(&key) || key.starts_with(LOAD_MISSES) {
+                return Absent::new(Tier::Precise, reason, "this CPU cannot sample it");
+            }
+            let folder = self.pmu.folder().display();
+            let remedy = format!("list those of this machine: ls {folder}/events {folder}/format");
+            Absent::misspelt(Tier::Precise, reason, &remedy, key, self.pmu.names())
+        };
+        let wrong = || {
+            let reason = format!("the PMU's term `{key}` takes no `{value}`");
+            Absent::new(Tier::Precise, reason, "give a number that it has room for")
         };
         if value.is_empty()
             && let Some(event) = self.pmu.event_terms(key)
@@ -186,11 +207,11 @@ impl Terms<'_> {
         let value = match value {
             "" => 1,
             hex if hex.starts_with("0x") => {
-                u64::from_str_radix(&hex[2..], 16).map_err(|_| unknown())?
+                u64::from_str_radix(&hex[2..], 16).map_err(|_| wrong())?
             }
-            decimal => decimal.parse().map_err(|_| unknown())?,
+            decimal => decimal.parse().map_err(|_| wrong())?,
         };
-        place(&mut self.words, &format, value).ok_or_else(unknown)
+        place(&mut self.words, &format, value).ok_or_else(wrong)
     }
 
     /// The value placed for a term that lies in one run of bits.

@@ -53,7 +53,20 @@ impl Absent {
 
     /// No event is called so.
     fn unknown(name: &str) -> Self {
-        let near: Vec<String> = near(name, known_names())
+        let remedy = "see `memwide doctor` for the events this machine has";
+        let reason = "no event has this name";
+        Self::misspelt(Tier::Software, reason, remedy, name, known_names())
+    }
+
+    /// None of the known ones: it is misspelt. `remedy`: where to see them all.
+    pub(super) fn misspelt(
+        tier: Tier,
+        reason: impl Into<String>,
+        remedy: &str,
+        name: &str,
+        known: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Self {
+        let near: Vec<String> = near(name, known)
             .iter()
             .map(|known| format!("`{known}`"))
             .collect();
@@ -61,10 +74,9 @@ impl Absent {
             [] => String::new(),
             near => format!("did you mean {}? ", near.join(" or ")),
         };
-        let remedy = format!("{meant}see `memwide doctor` for the events this machine has");
         Self {
             is_unknown: true,
-            ..Self::new(Tier::Software, "no event has this name", remedy)
+            ..Self::new(tier, reason, format!("{meant}{remedy}"))
         }
     }
 }

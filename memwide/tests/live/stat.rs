@@ -120,6 +120,40 @@ fn a_misspelt_event_is_wrong_usage_and_those_like_it_are_named() {
 }
 
 #[test]
+fn what_tracefs_and_sysfs_do_not_know_is_misspelt() {
+    let traced = Path::new("/sys/kernel/tracing/events/sched/sched_switch/id");
+    let clock = Path::new("/sys/bus/event_source/devices/msr/events/tsc");
+    for (there, event, near) in [
+        (traced, "sched:sched_swich", "`sched:sched_switch`"),
+        (traced, "shed:sched_switch:u", "`sched:sched_switch`"),
+        (clock, "msr/tcs/", "`tsc`"),
+        (clock, "msr/evnet=1/", "`event`"),
+    ] {
+        if std::fs::metadata(there).is_err() {
+            eprintln!("skipped: {} is not here, or not for us", there.display());
+            continue;
+        }
+        let output = memwide(&["stat", "-e", event, "--", "true"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{event}: {said}");
+        assert!(
+            said.contains("no event is called") && said.contains(near),
+            "{event}: {said}"
+        );
+    }
+    // What another CPU has is no mistake of whoever asks for it everywhere.
+    for elsewhere in [
+        "cpu/mem-loads,ldlat=30/P",
+        "ibs_op//",
+        "no_such_pmu/event=1/",
+    ] {
+        let output = memwide(&["stat", "-e", elsewhere, "--", "true"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{elsewhere}: {said}");
+    }
+}
+
+#[test]
 fn groups_count_what_perf_counts_with_groups() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = program(folder.path()) else {
