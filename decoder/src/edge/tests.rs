@@ -197,3 +197,61 @@ fn mapped_data_is_no_refused_program() {
     assert!(source.load(&request(&identity, What::File)).is_err());
     assert_eq!(source.refusals.kept(), []);
 }
+
+/// Makes names of symbols lie beyond all names.
+fn spoil(bytes: &mut [u8], symbols: usize) {
+    let word = |bytes: &[u8], at: usize| {
+        let word = bytes[at..at + 8].try_into().unwrap();
+        usize::try_from(u64::from_le_bytes(word)).unwrap()
+    };
+    let (table, count) = (word(bytes, 0x28), usize::from(bytes[0x3c]));
+    let mut sections = (0..count).map(|number| table + 64 * number);
+    let of_symbols = sections.find(|at| bytes[at + 4] == 2).unwrap();
+    let first = word(bytes, of_symbols + 24);
+    let mut left = symbols;
+    for at in (first..first + word(bytes, of_symbols + 32)).step_by(24) {
+        let is_function = bytes[at + 4] & 15 == 2 && word(bytes, at + 8) > 0;
+        if is_function && left > 0 {
+            bytes[at..at + 4].fill(0xff);
+            left -= 1;
+        }
+    }
+    assert_eq!(left, 0, "there are as many functions");
+}
+
+#[test]
+fn symbols_that_make_no_sense_are_counted_and_passed_over() {
+    let (_, whole) = own_file();
+    if whole[4..6] != [2, 1] {
+        eprintln!("skipped: programs of this machine have another layout");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let refused = |symbols: usize| {
+        let mut bytes = whole.clone();
+        spoil(&mut bytes, symbols);
+        std::fs::write(&path, bytes).unwrap();
+        let mut source = FileSource::default();
+        let identity = Identity::new(Kind::Path, &[], path.to_str().unwrap());
+        let table = source.load(&request(&identity, What::File)).unwrap();
+        assert!(table.functions().len() > 100, "all others are used");
+        let kept = source.refusals.kept().to_vec();
+        (kept, table.symbols())
+    };
+    let (kept, symbols) = refused(0);
+    assert_eq!(kept, [], "the program is sound");
+    let (kept, _) = refused(3);
+    let all = kept[0].why.split_ascii_whitespace().nth(2).unwrap();
+    assert!(all.parse::<usize>().unwrap() > symbols / 2, "{kept:?}");
+    let expected = format!("3 of {all} symbols make no sense and are passed over");
+    assert_eq!(
+        (&*kept[0].why, kept[0].remedy),
+        (&*expected, refusals::OTHERS_HOLD)
+    );
+    let many = symbols / 20;
+    let (kept, _) = refused(many);
+    let starts = format!("damaged, {many} of ");
+    assert!(kept[0].why.starts_with(&starts), "{kept:?}");
+    assert_eq!((kept.len(), kept[0].remedy), (1, refusals::DAMAGED));
+}
