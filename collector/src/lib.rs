@@ -43,7 +43,8 @@ pub use count::{CountOptions, CounterAbsent, CounterInfo, CounterReading, Counte
 pub use events::OpenError;
 pub use live::{probe, run, run_reporting};
 pub use record::{
-    RecordError, RecordOptions, RecordSummary, RecordTarget, RecordedEvent, Recorder, StackCopies,
+    RecordError, RecordNote, RecordOptions, RecordSummary, RecordTarget, RecordedEvent, Recorder,
+    StackCopies,
 };
 pub use replay::{
     Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,

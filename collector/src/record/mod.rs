@@ -14,6 +14,7 @@ mod output;
 mod wanted;
 
 use std::collections::HashSet;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -49,6 +50,8 @@ pub struct RecordOptions {
     pub events: Vec<String>,
     /// Further events, taken where this machine has them; [`Recorder::absent`] says which are not.
     pub optional: Vec<String>,
+    /// Likewise, where none of [`RecordOptions::PRECISE`] is there.
+    pub unless_precise: Vec<String>,
     /// Record when tasks are switched out and in.
     pub switches: bool,
     /// A sample every how many events, of all events.
@@ -124,6 +127,22 @@ pub struct RecordedEvent {
     pub lost: u64,
 }
 
+/// What is missing, and what could be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordNote {
+    /// An event that is not recorded; [`Recorder::absent`] has optional ones too.
+    Without(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl fmt::Display for RecordNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Without(text) | Self::Other(text)) = self;
+        f.write_str(text)
+    }
+}
+
 /// A recording under way.
 #[derive(Debug)]
 pub struct Recorder {
@@ -133,7 +152,7 @@ pub struct Recorder {
     layout: SampleLayout,
     /// Ids of the events that are not counted in software.
     others: HashSet<u64>,
-    notes: Vec<String>,
+    notes: Vec<RecordNote>,
     /// Side-band events whose tasks ended, in the order of the lanes.
     hung: Vec<bool>,
     /// Records of one ring on their way.
@@ -160,14 +179,21 @@ impl Recorder {
         })?;
         if user_only {
             let remedy = "as root, with CAP_PERFMON or with kernel.perf_event_paranoid at 1 both are recorded";
-            notes.push(format!(
+            notes.push(RecordNote::Other(format!(
                 "only user mode is recorded, not the kernel; {remedy}"
-            ));
+            )));
         }
         let mut set = EventSet::open_rings(options, user_only, &machine, &mut notes)?;
         set.absent = absent;
         for event in wanted {
             set.open_event(event, user_only, &machine, &mut notes)?;
+        }
+        if !set.has_any(&RecordOptions::PRECISE) {
+            for event in
+                wanted::optional(&options.unless_precise, options, &machine, &mut set.absent)
+            {
+                set.open_event(event, user_only, &machine, &mut notes)?;
+            }
         }
         let specs = specs(&set);
         let layout = layout(&set)?;
@@ -195,8 +221,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// What is missing, and what could be done about it; a line each.
-    pub fn notes(&self) -> &[String] {
+    /// What is missing.
+    pub fn notes(&self) -> &[RecordNote] {
         &self.notes
     }
 
@@ -251,7 +277,7 @@ impl Recorder {
         };
         if taken.cut {
             let note = "more runs on this machine than fits: some mappings are missing";
-            self.notes.push(note.to_owned());
+            self.notes.push(RecordNote::Other(note.to_owned()));
         }
         self.output.write(&taken.records)?;
         self.output.write(&early)

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use memwide_perf_abi::{Attr, read_format};
 
 use super::wanted::Wanted;
-use super::{RecordError, RecordOptions, RecordTarget};
+use super::{RecordError, RecordNote, RecordOptions, RecordTarget};
 use crate::config::{Config, RingConfig};
 use crate::count::CounterAbsent;
 use crate::events::machine::Machine;
@@ -70,7 +70,7 @@ impl EventSet {
         options: &RecordOptions,
         user_only: bool,
         machine: &Machine,
-        notes: &mut Vec<String>,
+        notes: &mut Vec<RecordNote>,
     ) -> Result<Self, RecordError> {
         raise_file_limit();
         let target = options.target;
@@ -136,10 +136,10 @@ impl EventSet {
             });
         }
         if bytes < rings.sample_bytes {
-            notes.push(format!(
+            notes.push(RecordNote::Other(format!(
                 "rings of {bytes} bytes instead of {}: raise ulimit -l or kernel.perf_event_mlock_kb to lose less",
                 rings.sample_bytes
-            ));
+            )));
         }
         match target {
             RecordTarget::Process(pid) | RecordTarget::Exec(pid) if lanes.is_empty() => {
@@ -161,7 +161,7 @@ impl EventSet {
         wanted: Wanted,
         user_only: bool,
         machine: &Machine,
-        notes: &mut Vec<String>,
+        notes: &mut Vec<RecordNote>,
     ) -> Result<(), RecordError> {
         let Wanted { spec, optional } = wanted;
         let mut attr = spec.attr.clone();
@@ -243,12 +243,12 @@ impl EventSet {
                     let absent = CounterAbsent::of(&error, &attr, machine);
                     self.absent.push((spec.name.clone(), absent));
                 }
-                let where_ = if descriptors.is_empty() {
-                    ""
+                let name = &spec.name;
+                notes.push(if descriptors.is_empty() {
+                    RecordNote::Without(format!("without {name}: {reason}"))
                 } else {
-                    " on some CPUs"
-                };
-                notes.push(format!("without {}{where_}: {reason}", spec.name));
+                    RecordNote::Other(format!("without {name} on some CPUs: {reason}"))
+                });
             }
             None => {}
         }
@@ -258,6 +258,12 @@ impl EventSet {
             return Err(RecordError::NoProcess { pid });
         }
         Ok(())
+    }
+
+    /// Whether one of these is open.
+    pub(super) fn has_any(&self, names: &[&str]) -> bool {
+        let mut events = self.events.iter();
+        events.any(|event| names.contains(&&*event.name))
     }
 
     fn add(
@@ -413,11 +419,11 @@ fn refused(what: &str, source: io::Error, machine: &Machine) -> RecordError {
     }
 }
 
-fn without(name: &str, what: &str, remedy: &str) -> String {
+fn without(name: &str, what: &str, remedy: &str) -> RecordNote {
     let remedy = if remedy.is_empty() {
         String::new()
     } else {
         format!(" ({remedy})")
     };
-    format!("{name}: without {what}{remedy}")
+    RecordNote::Other(format!("{name}: without {what}{remedy}"))
 }

@@ -1,6 +1,6 @@
 //! From the names asked for to events this machine has.
 
-use super::{RecordError, RecordOptions, StackCopies};
+use super::{RecordError, RecordNote, RecordOptions, StackCopies};
 use crate::config::EventConfig;
 use crate::count::{CounterAbsent, split};
 use crate::events::machine::Machine;
@@ -38,7 +38,7 @@ pub(super) struct Wanted {
 pub(super) fn wanted(
     options: &RecordOptions,
     machine: &Machine,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<RecordNote>,
     missing: &mut Vec<(String, CounterAbsent)>,
 ) -> Result<Vec<Wanted>, RecordError> {
     let named: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
@@ -65,10 +65,25 @@ pub(super) fn wanted(
             }
         }
         if let (false, Some(reason)) = (any, why) {
-            notes.push(format!("without precise memory events: {reason}"));
+            let note = format!("without precise memory events: {reason}");
+            notes.push(RecordNote::Without(note));
         }
     }
-    for name in options.optional.iter().flat_map(|list| split(list)) {
+    all.extend(optional(&options.optional, options, machine, missing));
+    // The first event counted in software has the larger ring, and minor faults are many.
+    all.sort_by_key(|wanted| wanted.spec.name != FAULTS[0]);
+    Ok(all)
+}
+
+/// Those of the events that are there; `missing` gets the others.
+pub(super) fn optional(
+    names: &[String],
+    options: &RecordOptions,
+    machine: &Machine,
+    missing: &mut Vec<(String, CounterAbsent)>,
+) -> Vec<Wanted> {
+    let mut all = Vec::new();
+    for name in names.iter().flat_map(|list| split(list)) {
         match find(name, options, machine) {
             Ok(spec) => all.push(Wanted {
                 spec,
@@ -77,9 +92,7 @@ pub(super) fn wanted(
             Err(absent) => missing.push((name.to_owned(), absent.into())),
         }
     }
-    // The first event counted in software has the larger ring, and minor faults are many.
-    all.sort_by_key(|wanted| wanted.spec.name != FAULTS[0]);
-    Ok(all)
+    all
 }
 
 fn refused(name: &str, absent: Absent) -> RecordError {

@@ -21,6 +21,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
     let mut recorder = Recorder::start(&RecordOptions {
         events: args.events.clone(),
         optional: Vec::new(),
+        unless_precise: Vec::new(),
         switches: false,
         period: args.count,
         callchain: args.callchains || args.call_graph.is_some(),
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
     })
     .map_err(Failure::of_events)?;
     for note in recorder.notes() {
-        say(note);
+        say(&note.to_string());
     }
     let (summary, ended) = match gate {
         None => {

@@ -99,6 +99,24 @@ fn growth_churn_and_faults_are_found_with_the_functions_that_make_them() {
         let missing = step["missing"].as_array().unwrap();
         assert!(!missing.is_empty() && missing[0]["reason"] != "", "{step}");
     }
+    // Cache misses are asked for where there is nothing better; what is not there is said in its step and nowhere else.
+    let has_precise = step("precise memory events")["available"] == true;
+    let hardware = steps
+        .iter()
+        .find(|step| step["step"] == "hardware cache events");
+    assert_eq!(hardware.is_none(), has_precise, "{found:#}");
+    if let Some(hardware) = hardware {
+        let missing = hardware["missing"].as_array().unwrap();
+        let is_taken = hardware["available"] == true;
+        assert_eq!(
+            (is_taken, missing.len()),
+            (is_taken, usize::from(!is_taken)),
+            "{hardware}"
+        );
+    }
+    let notes = found["notes"].as_array().unwrap().iter();
+    let mut notes = notes.map(|note| note.as_str().unwrap());
+    assert!(notes.all(|note| !note.starts_with("without")), "{found:#}");
     // The same from the file, as text.
     let output = memwide(&["diagnose", "-i", kept.to_str().unwrap()]);
     let said = text(&output.stdout);

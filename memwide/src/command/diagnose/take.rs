@@ -10,8 +10,8 @@ use crate::command::stat::{MEMORY_GROUP, count};
 use crate::failure::Failure;
 use anyhow::Context as _;
 use memwide_collector::{
-    CountOptions, CounterAbsent, Counters, RecordError, RecordOptions, RecordSummary, RecordTarget,
-    Recorder, StackCopies,
+    CountOptions, CounterAbsent, Counters, RecordError, RecordNote, RecordOptions, RecordSummary,
+    RecordTarget, Recorder, StackCopies,
 };
 use memwide_service::CancellationToken;
 use std::path::PathBuf;
@@ -65,25 +65,14 @@ pub(super) fn take(args: &DiagnoseArgs, stop: &CancellationToken) -> Result<Take
         target,
         cpus: Vec::new(),
     })?;
-    let mut recorder = recorder(args, target, file.clone(), PRECISE)?;
-    let has_precise = has_any(recorder.absent(), PRECISE);
-    let mut absent = recorder.absent().to_vec();
-    if !has_precise {
-        // Dropped first: it holds the file.
-        drop(recorder);
-        recorder = self::recorder(args, target, file.clone(), HARDWARE)?;
-        let missing = recorder.absent().iter();
-        absent.extend(
-            missing
-                .filter(|(name, _)| HARDWARE.contains(&name.as_str()))
-                .cloned(),
-        );
-    }
+    let recorder = recorder(args, target, file.clone())?;
+    let absent = recorder.absent().to_vec();
+    let has_precise = has_any(&absent, PRECISE);
     let notes = recorder.notes().iter();
     // What is not there is said step by step.
     let mut notes: Vec<String> = notes
-        .filter(|note| !note.starts_with("without "))
-        .cloned()
+        .filter(|note| matches!(note, RecordNote::Other(_)))
+        .map(ToString::to_string)
         .collect();
     let begin = Instant::now();
     counters.start().context("cannot start the counters")?;
@@ -128,19 +117,19 @@ fn recorder(
     args: &DiagnoseArgs,
     target: RecordTarget,
     output: PathBuf,
-    best: &[&str],
 ) -> Result<Recorder, Failure> {
-    let all = [best, TRACEPOINTS].concat();
-    let events = FAULTS.iter().map(ToString::to_string);
+    let texts = |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
+    let events = texts(FAULTS).into_iter();
     Recorder::start(&RecordOptions {
         events: events.chain(args.events.iter().cloned()).collect(),
-        optional: all.iter().map(ToString::to_string).collect(),
+        optional: texts(&[PRECISE, TRACEPOINTS].concat()),
+        unless_precise: texts(HARDWARE),
         switches: true,
         period: None,
         callchain: true,
         stacks: Some(StackCopies {
             bytes: STACK_BYTES,
-            events: ASKING.iter().map(ToString::to_string).collect(),
+            events: texts(ASKING),
         }),
         target,
         output,
