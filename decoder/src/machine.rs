@@ -14,6 +14,8 @@ use rustc_hash::FxHashMap;
 /// `PROT_READ | PROT_EXEC` and `PROT_READ | PROT_WRITE`: what old records mean by code and data.
 const PROT_CODE: u32 = 5;
 const PROT_DATA: u32 = 3;
+/// Mappings of a file that lie between its code and its last data at most.
+const SEGMENTS_BEFORE: usize = 8;
 /// How kernel code may be used.
 const CODE: Access = Access {
     executable: true,
@@ -373,7 +375,11 @@ impl Machine {
             return Place::nowhere(address);
         };
         let mut place = self.place(&area, address);
+        let bias = self.bias_by_code(pid, &area);
         if let Some(table) = self.objects.table(area.object) {
+            let vaddr = bias.map(|bias| address.wrapping_sub(bias));
+            let is_held = |vaddr: &u64| table.table().segments().holds_vaddr(*vaddr);
+            place.address = vaddr.filter(is_held).unwrap_or(place.address);
             place.symbol = table.object_at(place.address);
             place.variable = place.symbol.is_some();
             if place.symbol.is_none() {
@@ -381,6 +387,26 @@ impl Machine {
             }
         }
         place
+    }
+
+    /// What to subtract from addresses of a mapping that does not tell its segment by itself: the code that is mapped before it
+    /// tells.
+    fn bias_by_code(&self, pid: u32, area: &Area) -> Option<u64> {
+        let segments = self.objects.table(area.object)?.table().segments();
+        if !segments.is_doubtful(area.offset, area.access) {
+            return None;
+        }
+        let mut before = self.spaces.ending_at(pid, area.start)?;
+        for _ in 0..SEGMENTS_BEFORE {
+            if before.object != area.object {
+                break;
+            }
+            if before.access.executable {
+                return segments.bias(before.start, before.offset, before.access);
+            }
+            before = self.spaces.ending_at(pid, before.start)?;
+        }
+        None
     }
 
     /// The file whose mapping ends where the one with the address begins: that may be its `.bss`.
@@ -394,7 +420,8 @@ impl Machine {
         let file = self.file_before(pid, address, time)?;
         let table = self.objects.table(file.object)?;
         let segments = table.table().segments();
-        let bias = segments.bias(file.start, file.offset, file.access)?;
+        let by_code = self.bias_by_code(pid, &file);
+        let bias = by_code.or_else(|| segments.bias(file.start, file.offset, file.access))?;
         let vaddr = address.wrapping_sub(bias);
         if !segments.holds_vaddr(vaddr) {
             return None;

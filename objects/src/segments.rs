@@ -126,6 +126,14 @@ impl Segments {
             .map(|segment| map_start.wrapping_sub(segment.vaddr_at(map_offset)))
     }
 
+    /// Whether a mapping alone does not tell which segment it shows: several of its kind begin on its first page of the file, as
+    /// both writable ones of small programs do that lld linked. Then another mapping's bias serves.
+    pub fn is_doubtful(&self, map_offset: u64, access: Access) -> bool {
+        let begins = |s: &&Segment| s.offset & !PAGE_MASK == map_offset & !PAGE_MASK;
+        let like = |s: &&Segment| begins(s) && s.access() == access;
+        self.list.iter().filter(like).nth(1).is_some()
+    }
+
     /// Whether the address lies in memory some segment takes.
     pub fn holds_vaddr(&self, vaddr: u64) -> bool {
         self.list.iter().any(|segment| {
@@ -209,6 +217,26 @@ mod tests {
         assert_eq!(two.vaddr_of_offset(0x5000, 0x60, DATA), Some(0x8060));
         assert_eq!(two.vaddr_of_offset(0x5000, 0xe40, DATA), Some(0x8e40));
         assert_eq!(two.vaddr_of_offset(0x2000, 0x800, DATA), Some(0x4800));
+    }
+
+    /// Small programs of lld: both writable segments begin on one page of the file.
+    #[test]
+    fn what_begins_on_one_page_is_in_doubt() {
+        let segment = |vaddr, offset, file_size, mem_size, flags| Segment {
+            vaddr,
+            offset,
+            file_size,
+            mem_size,
+            flags,
+        };
+        let small = Segments::new(vec![
+            segment(0x1c30, 0xc30, 0x7f0, 0x7f0, 5),
+            segment(0x3420, 0x1420, 0x1d8, 0xbe0, 6),
+            segment(0x45f8, 0x15f8, 0x88, 0x9290, 6),
+        ]);
+        assert!(small.is_doubtful(0x1000, DATA));
+        assert!(!small.is_doubtful(0x1000, CODE) && !small.is_doubtful(0, CODE));
+        assert!(!usual().is_doubtful(0x2000, DATA));
     }
 
     #[test]

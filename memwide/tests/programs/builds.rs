@@ -1,6 +1,8 @@
 //! Builds of the programs that tell the truth, and what can be known of each.
 
-use memwide_tests::programs::{Builder, C, CPP, GO, Language, RUST, Told, sources};
+use memwide_tests::programs::{
+    Builder, C, CLANG, CLANG_CPP, CPP, GO, LLD, Language, RUST, Told, sources,
+};
 use std::path::PathBuf;
 
 /// Which names a build leaves.
@@ -142,6 +144,91 @@ pub(crate) const OF_C: Table = Table {
             true,
         ),
         build("by-id", &["-g", "-O2"], Then::ById, Names::All, true),
+    ],
+};
+
+/// What the other linker lays out: segments that share pages of the file, more of them, and `.bss` behind a page of its own.
+pub(crate) const OF_LLD: Table = Table {
+    language: C,
+    source: "truth.c",
+    builds: &[
+        build("lld", &["-g", "-O2", LLD], Then::Nothing, Names::All, true),
+        build(
+            "lld-no-pie",
+            &["-O2", "-no-pie", LLD],
+            Then::Nothing,
+            Names::All,
+            false,
+        ),
+        build(
+            "lld-static",
+            &["-g", "-O2", "-static", LLD],
+            Then::Nothing,
+            Names::All,
+            true,
+        ),
+        build(
+            "lld-stripped",
+            &["-g", "-O2", LLD],
+            Then::Strip,
+            Names::None,
+            false,
+        ),
+        build(
+            "lld-linked",
+            &["-g", "-O2", LLD],
+            Then::Link,
+            Names::All,
+            true,
+        ),
+    ],
+};
+
+/// C by the other compiler.
+pub(crate) const OF_CLANG: Table = Table {
+    language: CLANG,
+    source: "truth.c",
+    builds: &[
+        build("clang", &["-g", "-O2"], Then::Nothing, Names::All, true),
+        build("clang-O0", &["-g", "-O0"], Then::Nothing, Names::All, true),
+        build(
+            "clang-dwarf4",
+            &["-gdwarf-4", "-O2"],
+            Then::Nothing,
+            Names::All,
+            true,
+        ),
+        build(
+            "clang-lld",
+            &["-g", "-O2", LLD],
+            Then::Nothing,
+            Names::All,
+            true,
+        ),
+        build(
+            "clang-stripped",
+            &["-g", "-O2"],
+            Then::Strip,
+            Names::None,
+            false,
+        ),
+    ],
+};
+
+/// C++ by it.
+pub(crate) const OF_CLANG_CPP: Table = Table {
+    language: CLANG_CPP,
+    source: "truth.cpp",
+    builds: &[
+        build("clang", &["-g", "-O2"], Then::Nothing, Names::All, true),
+        build(
+            "clang-lld",
+            &["-g", "-O2", LLD],
+            Then::Nothing,
+            Names::All,
+            true,
+        ),
+        build("clang-plain", &["-O2"], Then::Nothing, Names::All, false),
     ],
 };
 

@@ -1,7 +1,9 @@
 //! Made-up accesses at the places that programs name themselves: every command must find them by function, line and datum, in
 //! every build, and name nothing that cannot be known.
 
-use crate::builds::{Built, Names, OF_C, OF_CPP, OF_GO, OF_RUST, Table, all};
+use crate::builds::{
+    Built, Names, OF_C, OF_CLANG, OF_CLANG_CPP, OF_CPP, OF_GO, OF_LLD, OF_RUST, Table, all,
+};
 use crate::run::{json, perf, rows, text};
 use memwide_model::DataSrc;
 use memwide_model::data_src::{lock, lvl, op, snoop};
@@ -443,6 +445,21 @@ fn what_was_built_again_after_the_recording_is_not_named_by_its_new_symbols() {
 #[test]
 fn cpp_programs_are_told_right_in_every_build() {
     check(&OF_CPP);
+}
+
+#[test]
+fn programs_linked_by_lld_are_told_right_in_every_build() {
+    check(&OF_LLD);
+}
+
+#[test]
+fn c_programs_of_clang_are_told_right_in_every_build() {
+    check(&OF_CLANG);
+}
+
+#[test]
+fn cpp_programs_of_clang_are_told_right_in_every_build() {
+    check(&OF_CLANG_CPP);
 }
 
 #[test]

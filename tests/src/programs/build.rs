@@ -24,6 +24,19 @@ pub const CPP: Language = Language {
     first: &["-pthread", "-std=c++17"],
     last: &["-ldl"],
 };
+/// C by the other compiler.
+pub const CLANG: Language = Language {
+    compiler: "clang",
+    ..C
+};
+/// C++ by it.
+pub const CLANG_CPP: Language = Language {
+    compiler: "clang++",
+    ..CPP
+};
+/// Links with lld, of LLVM or of Rust's compiler.
+pub const LLD: &str = "-fuse-ld=lld";
+
 /// Rust, without cargo.
 pub const RUST: Language = Language {
     compiler: "rustc",
@@ -36,6 +49,17 @@ pub const GO: Language = Language {
     first: &["build"],
     last: &[],
 };
+
+/// Where Rust's compiler keeps its lld, if it brings one: the compiler looks there first.
+fn lld_of_rust() -> Option<PathBuf> {
+    let output = Command::new("rustc")
+        .args(["--print", "target-libdir"])
+        .output()
+        .ok()?;
+    let libraries = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    let folder = libraries.parent()?.join("bin/gcc-ld");
+    folder.join("ld.lld").is_file().then_some(folder)
+}
 
 /// A folder in which programs are built.
 #[derive(Debug)]
@@ -87,6 +111,9 @@ impl Builder {
         args: &[&str],
     ) -> Option<PathBuf> {
         let mut command = Command::new(language.compiler);
+        if args.contains(&LLD) {
+            command.args(lld_of_rust().map(|folder| format!("-B{}", folder.display())));
+        }
         command
             .current_dir(self.folder())
             .env("GOCACHE", self.path(".go"))
@@ -105,7 +132,9 @@ impl Builder {
         };
         let said = String::from_utf8_lossy(&output.stderr);
         let is_static = args.iter().any(|arg| arg.starts_with("-static"));
-        if is_static && said.contains("cannot find") {
+        let lacks_linker = args.contains(&LLD)
+            && (said.contains("cannot find") || said.contains("invalid linker name"));
+        if lacks_linker || (is_static && said.contains("cannot find")) {
             eprintln!("skipped: {} {args:?}: {said}", language.compiler);
             return None;
         }

@@ -5,6 +5,6 @@ mod build;
 mod profile;
 mod truth;
 
-pub use build::{Builder, C, CPP, GO, Language, RUST};
+pub use build::{Builder, C, CLANG, CLANG_CPP, CPP, GO, LLD, Language, RUST};
 pub use profile::{Access, Mapping, Profile, Program};
 pub use truth::{Place, Told, acts, sources};
