@@ -241,6 +241,30 @@ fn huge_pages_take_a_fault_for_two_mebibytes() {
 }
 
 #[test]
+fn huge_pages_that_the_kernel_keeps_are_anonymous_memory_with_a_fault_each() {
+    let Some(mut acts) = Acts::built() else {
+        return;
+    };
+    let Some(file) = acts.recorded(&FAULTS, &["hugetlb"]) else {
+        return;
+    };
+    if acts.printed.trim() != "taken" {
+        eprintln!("skipped: no huge pages are kept here (sysctl vm.nr_hugepages=8)");
+        return;
+    }
+    let document = json("report", &file, &["--sort", "symbol,region,dso_daddr"]);
+    let fits = [("symbol", "reserved"), ("region", "anonymous")];
+    assert_eq!(samples(&document, &fits), 8, "{document:#}");
+    let document = json("faults", &file, &["-F", "function=reserved"]);
+    let row = &rows(&document)[0];
+    assert_eq!(
+        (&row["faults"], &row["region"]),
+        (&8.into(), &"anonymous".into()),
+        "{document:#}"
+    );
+}
+
+#[test]
 fn waiting_for_a_lock_is_told_by_who_wants_it() {
     let Some(mut acts) = Acts::built() else {
         return;
