@@ -41,11 +41,29 @@ fn count(role: &str) -> u64 {
     of_role.map(|row| row.1).sum()
 }
 
+/// What clang puts before the local variable of C that lives for ever.
+const CLANG_STATIC: &str = "places.";
+
+/// A name with the same word for the first and second lambda of whatever compiler: `{lambda(long)#1}` and `$_0`.
+fn lambdas(name: &str) -> String {
+    let mut name = name.to_owned();
+    for number in 1..3 {
+        let word = format!("lambda-{number}");
+        name = name.replace(&format!("$_{}", number - 1), &word);
+        let end = format!(")#{number}}}");
+        if let (Some(start), Some(at)) = (name.find("{lambda("), name.find(&end)) {
+            name.replace_range(start..at + end.len(), &word);
+        }
+    }
+    name
+}
+
 /// A name without what compilers put behind it: parts and clones of functions, numbers of local variables, type arguments,
 /// and one word for closures.
 fn plain(name: &str) -> String {
     let name = name.replace("{{closure}}", "CLOSURE");
     let name = name.replace("{closure#0}", "CLOSURE");
+    let name = lambdas(name.strip_prefix(CLANG_STATIC).unwrap_or(&name));
     let (name, offset) = name.split_once('+').unwrap_or((&name, ""));
     let clones = [
         ".constprop.",
