@@ -10,7 +10,7 @@ mod render;
 mod sql;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
@@ -67,7 +67,12 @@ pub(crate) fn router(service: Service, loopback: bool) -> Router {
         router = router.route(&format!("/api/v1/{name}"), get(answer));
     }
     let router = router
-        .route("/api/v1/sql", get(sql::get).post(sql::post))
+        .route(
+            "/api/v1/sql",
+            get(sql::get)
+                .post(sql::post)
+                .layer(DefaultBodyLimit::max(sql::BODY_BYTES_MAX)),
+        )
         .route("/api/v1/status", get(status))
         .route(
             "/api/v1/openapi.json",

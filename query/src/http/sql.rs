@@ -95,6 +95,13 @@ pub(crate) async fn run(
         let remedy = "send the statement as `query`, as SELECT function, sum(samples) FROM functions GROUP BY function";
         return Err(wrong("`query` is empty".to_owned(), remedy.to_owned()));
     }
+    let length = statement.query.len();
+    if length > STATEMENT_BYTES_MAX {
+        let detail =
+            format!("the statement has {length} bytes, at most {STATEMENT_BYTES_MAX} are taken");
+        let remedy = "filter by what is stored, not by a list; or ask in parts";
+        return Err(wrong(detail, remedy.to_owned()));
+    }
     for (name, _) in &statement.params {
         if name.is_empty()
             || !name
@@ -171,6 +178,12 @@ pub(super) async fn get(
     };
     respond(&service, read()).await
 }
+
+/// Longest statement.
+const STATEMENT_BYTES_MAX: usize = 1 << 20;
+
+/// Most bytes of a body that are read: of a longer one the connection ends, and who still sends learns no reason.
+pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// The body of a POST.
 #[derive(Debug, Deserialize)]

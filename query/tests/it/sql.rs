@@ -201,9 +201,10 @@ async fn attacks(running: &Running) {
     }
     let long = format!("SELECT '{}'", "x".repeat(4 << 20));
     let deep = format!("SELECT {}1{}", "(".repeat(20_000), ")".repeat(20_000));
-    for huge in [long, deep] {
+    for (huge, detail) in [(long, "at most 1048576"), (deep, "")] {
         let reply = post(running, &huge).await;
         assert!((400..500).contains(&reply.status), "{}", reply.status);
+        assert!(reply.text().contains(detail), "{}", reply.text());
         assert_eq!(
             running.get("/api/v1/status").await.json()["ready"],
             true,

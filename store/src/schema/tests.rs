@@ -65,12 +65,8 @@ fn only_what_is_missing_is_applied() {
             "readings"
         ]
     );
-    assert!(
-        names(&applied(
-            &[1, 2, 3, 4, 5, 6, 7].map(|number| (number, None))
-        ))
-        .is_empty()
-    );
+    let all: Vec<_> = MIGRATIONS.iter().map(|one| (one.number, None)).collect();
+    assert!(names(&applied(&all)).is_empty());
 }
 
 #[test]
@@ -81,7 +77,7 @@ fn a_newer_schema_and_a_changed_one_are_refused() {
         SchemaError::Newer {
             database: "d".into(),
             found: 99,
-            known: 7
+            known: 9
         }
     );
     let changed = outstanding(MIGRATIONS, &applied(&[(1, None), (2, Some("x"))]), "d").unwrap_err();
