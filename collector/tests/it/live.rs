@@ -130,7 +130,11 @@ async fn under_load_every_counted_fault_arrives_with_what_it_needs() {
     };
     let (produced, lost, residue) = (sum(|c| c.produced), sum(|c| c.lost), sum(|c| c.residue));
     assert!(produced + lost >= PAGES as u64, "{produced} faults");
-    assert_eq!(residue, 0, "nothing counted and not seen");
+    // None when nobody else records; beside another recorder of the event the kernel counts a few that it writes nowhere.
+    assert!(
+        residue * 1_000 <= produced,
+        "{residue} counted and not seen"
+    );
     // On a busy machine the ring may be full for a moment; then the kernel says how many it had no room for.
     assert!(lost * 10 <= produced, "{lost} lost of {produced}");
 

@@ -54,17 +54,22 @@ impl Output {
         }
     }
 
-    /// The ids of the functions in a row, by blanks: what further statements ask for.
+    /// The ids of the functions in a row, by blanks: what further statements ask for. One more than [`FUNCTION_IDS_MAX`] means
+    /// that there are others: names such as `[unknown]` have very many.
     pub(super) fn function_ids() -> Self {
         Self {
             column: Column::text("function_ids"),
-            expression:
-                "arrayStringConcat(arrayMap(id -> toString(id), groupUniqArray(64)(s.function_id)), ' ')"
-                    .to_owned(),
+            expression: format!(
+                "arrayStringConcat(arrayMap(id -> toString(id), groupUniqArray({})(s.function_id)), ' ')",
+                FUNCTION_IDS_MAX + 1
+            ),
             role: Role::Hidden,
         }
     }
 }
+
+/// Most functions of one row that further statements ask for; a row of more is left out of them.
+pub(super) const FUNCTION_IDS_MAX: usize = 256;
 
 /// `outputs` of `source` and the counts that every table has, as a plan over `range`; `rounded` says how the range asked
 /// for was rounded.

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 
 use super::filter::{Dimension, Filter};
+use super::grouped::FUNCTION_IDS_MAX;
 use super::table::{SAMPLES, Source, Table};
 use super::{PartPlan, Plan};
 use crate::answer::{Answer, Column, Value};
@@ -23,6 +24,12 @@ use crate::statement::Statement;
 const CLUSTERS_MIN: u64 = 8;
 /// Rows whose intervals are asked for.
 const ROWS_MAX: usize = 500;
+/// Functions that one statement names.
+const IDS_MAX: usize = 10_000;
+/// What the clusters of a row sum up to may differ from the row by this part and this many samples: tables are of slightly
+/// different ages. By more, they are of another row.
+const AGREEMENT: f64 = 0.01;
+const AGREEMENT_SAMPLES: f64 = 2.0;
 /// 0.975 quantile of the normal distribution.
 pub(super) const Z: f64 = 1.959_963_985;
 /// Name of the part that `conclude` reads.
@@ -88,6 +95,16 @@ impl Sums {
         Some((k / (k - 1.0) * squares / (self.x * self.x)).max(binomial))
     }
 
+    /// Whether they are of all samples of a row.
+    fn are_of(&self, samples: Option<&Value>) -> bool {
+        let samples = match samples {
+            Some(Value::Number(samples)) => *samples as f64,
+            Some(Value::Real(samples)) => *samples,
+            _ => return true, // it does not say
+        };
+        (self.y - samples).abs() <= AGREEMENT * samples + AGREEMENT_SAMPLES
+    }
+
     /// The same partition for a row without a sample.
     pub(super) const fn of_nothing(self) -> Self {
         Self {
@@ -116,12 +133,16 @@ fn student(degrees: f64) -> f64 {
     Z + first / degrees + second / degrees.powi(2) + third / degrees.powi(3)
 }
 
-/// Ids of the functions in the first `rows` rows, as a list for SQL; `None`: there are none.
+/// Ids of the functions in the first `rows` rows, as a list for SQL; `None`: there are none. Rows with very many functions are
+/// left out, and what is beyond [`IDS_MAX`].
 pub(super) fn function_ids(plan: &Plan, rows: &[Vec<Value>], first: usize) -> Option<String> {
     let mut ids: Vec<u64> = Vec::new();
     for row in rows.iter().take(first) {
         if let Some(Value::Text(of_row)) = plan.hidden(row, "function_ids") {
-            ids.extend(of_row.split(' ').filter_map(|id| id.parse::<u64>().ok()));
+            let of_row: Vec<u64> = of_row.split(' ').filter_map(|id| id.parse().ok()).collect();
+            if of_row.len() <= FUNCTION_IDS_MAX && ids.len() + of_row.len() <= IDS_MAX {
+                ids.extend(of_row);
+            }
         }
     }
     ids.sort_unstable();
@@ -314,12 +335,15 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
     };
     answer.columns.splice(behind..behind, COLUMNS);
     let mut few = false;
+    let of_samples = answer.column("samples");
     for row in &mut answer.rows {
         let key: Vec<String> = places
             .iter()
             .filter_map(|place| row.get(*place).map(Value::to_string))
             .collect();
-        let sums = sums.get(&key).copied().unwrap_or_default();
+        let samples = of_samples.and_then(|at| row.get(at));
+        let sums = sums.get(&key).filter(|sums| sums.are_of(samples));
+        let sums = sums.copied().unwrap_or_default();
         let (interval, basis) = sums.interval();
         few |= basis == "sampling_only";
         // Digits beyond these say nothing.

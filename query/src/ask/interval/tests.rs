@@ -70,3 +70,21 @@ fn intervals_of_clusters_cover_what_they_say_on_uneven_hosts() {
         "{by_samples}"
     );
 }
+
+#[test]
+fn sums_of_another_row_are_no_interval() {
+    let sums = Sums {
+        y: 1_000.0,
+        x: 5_000.0,
+        ..Sums::default()
+    };
+    for (samples, are) in [
+        (1_000, true),
+        (1_010, true),
+        (1_200, false),
+        (40_000, false),
+    ] {
+        assert_eq!(sums.are_of(Some(&Value::Number(samples))), are, "{samples}");
+    }
+    assert!(sums.are_of(None));
+}

@@ -11,6 +11,8 @@ use crate::answer::{Answer, Column, Part, Value};
 
 /// Fewer remote samples than this on known nodes are no pattern.
 const SAMPLES_MIN: u64 = 30;
+/// Fewer of them a process say nothing of a process: of few samples most are on one node by chance.
+const SAMPLES_A_PROCESS: u64 = 10;
 /// Fewer local samples than this are no baseline.
 const BASELINE_MIN: u64 = 30;
 /// A part of this size is the rule, not the exception.
@@ -107,13 +109,27 @@ impl Evidence {
                 ),
             );
         }
+        if known < SAMPLES_A_PROCESS * self.processes {
+            return (
+                Advice::None,
+                format!(
+                    "{known} remote samples of {} processes with a known node of CPU and page: {SAMPLES_A_PROCESS} a process are needed to tell one that is bound from chance",
+                    self.processes
+                ),
+            );
+        }
         let on_one = ratio(self.on_one_page_node, known);
         let from_one = ratio(self.from_one_cpu_node, self.known_of_all);
         let place = format!(
-            "within a process, {} of the remote accesses are to memory of one node and {} of all accesses come from CPUs of one node",
-            percent(self.on_one_page_node, known),
-            percent(self.from_one_cpu_node, self.known_of_all)
+            "within a process, {} of the remote accesses are to memory of one node",
+            percent(self.on_one_page_node, known)
         );
+        let place = if self.known_of_all > known {
+            let from_one = percent(self.from_one_cpu_node, self.known_of_all);
+            format!("{place} and {from_one} of all accesses come from CPUs of one node")
+        } else {
+            format!("{place} (the event shows remote accesses alone)")
+        };
         if from_one >= MOST && on_one >= MOST {
             let what = "run the threads on the node of the memory, or allocate on theirs (numactl --cpunodebind, --membind)";
             return (Advice::Bind, format!("{place}: {what}"));

@@ -45,6 +45,26 @@ fn each_pattern_has_its_advice_with_its_numbers() {
         Advice::Replicate,
         "400 stores elsewhere",
     );
+    // Of 32 samples of 20 processes 29 are on "one" node by chance.
+    check(
+        Evidence {
+            known: 32,
+            on_one_page_node: 29,
+            processes: 20,
+            ..ALL
+        },
+        Advice::None,
+        "32 remote samples of 20 processes",
+    );
+    check(
+        Evidence {
+            known_of_all: 100,
+            from_one_cpu_node: 100,
+            ..ALL
+        },
+        Advice::Bind,
+        "the event shows remote accesses alone",
+    );
     // Without stores seen anywhere nobody can say that data is only read.
     check(
         Evidence {
