@@ -49,7 +49,8 @@ impl Names {
     /// mixed with the others in one instance.
     pub(super) fn placed(&mut self, text: &str, place: Place, level: char) -> u64 {
         let mut hasher = FxHasher::default();
-        place.hash(&mut hasher); // places differ, nearly always
+        place.hash(&mut hasher);
+        text.hash(&mut hasher); // functions inlined into those of one file have one place
         let is_same = |entry: &Entry| entry.place == place && *entry.text == *text;
         self.number(hasher.finish(), is_same, || Entry {
             hash: 0,
