@@ -40,6 +40,11 @@ impl Grpc {
     }
 }
 
+/// A parameter given once for each value.
+fn each(name: &str, values: Vec<String>) -> Vec<(&str, String)> {
+    values.into_iter().map(|value| (name, value)).collect()
+}
+
 #[tonic::async_trait]
 impl Query for Grpc {
     async fn functions(
@@ -56,7 +61,7 @@ impl Query for Grpc {
         request: Request<v1::BreakdownRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
         let asked = request.into_inner();
-        let given: Vec<_> = asked.by.into_iter().map(|by| ("by", by)).collect();
+        let given = each("by", asked.by);
         self.answer(Name::Breakdown, asked.filter, &given).await
     }
 
@@ -74,7 +79,7 @@ impl Query for Grpc {
         request: Request<v1::LatencyRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
         let asked = request.into_inner();
-        let given: Vec<_> = asked.by.into_iter().map(|by| ("by", by)).collect();
+        let given = each("by", asked.by);
         self.answer(Name::Latency, asked.filter, &given).await
     }
 
@@ -140,18 +145,8 @@ impl Query for Grpc {
             ("before_since", moment(asked.before_since_wall_ns)),
             ("before_until", moment(asked.before_until_wall_ns)),
         ];
-        given.extend(
-            asked
-                .before_build_id
-                .into_iter()
-                .map(|id| ("before_build_id", id)),
-        );
-        given.extend(
-            asked
-                .before_host
-                .into_iter()
-                .map(|host| ("before_host", host)),
-        );
+        given.extend(each("before_build_id", asked.before_build_id));
+        given.extend(each("before_host", asked.before_host));
         self.answer(Name::Diff, asked.filter, &given).await
     }
 
@@ -176,21 +171,13 @@ impl Query for Grpc {
         request: Request<v1::PressureRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
         let asked = request.into_inner();
-        let given: Vec<_> = asked
-            .metric
-            .into_iter()
-            .map(|name| ("metric", name))
-            .collect();
+        let given = each("metric", asked.metric);
         self.answer(Name::Pressure, asked.filter, &given).await
     }
 
     async fn rss(&self, request: Request<v1::RssRequest>) -> Result<Response<v1::Answer>, Status> {
         let asked = request.into_inner();
-        let given: Vec<_> = asked
-            .metric
-            .into_iter()
-            .map(|name| ("metric", name))
-            .collect();
+        let given = each("metric", asked.metric);
         self.answer(Name::Rss, asked.filter, &given).await
     }
 
@@ -199,11 +186,7 @@ impl Query for Grpc {
         request: Request<v1::CountersRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
         let asked = request.into_inner();
-        let given: Vec<_> = asked
-            .metric
-            .into_iter()
-            .map(|name| ("metric", name))
-            .collect();
+        let given = each("metric", asked.metric);
         self.answer(Name::Counters, asked.filter, &given).await
     }
 

@@ -3,8 +3,8 @@
 use super::filter::{Dimension, Filter};
 use super::functions::{BY, Estimator};
 use super::grouped::{Grouped, Output};
-use super::samples::hexadecimal;
-use super::table::{LATENCY, SAMPLES, Source, Table, WEIGHT};
+use super::samples::{self, hexadecimal};
+use super::table::Source;
 use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::{Answer, Column};
 use crate::statement::Statement;
@@ -50,10 +50,10 @@ impl Ask for Annotate {
             "latency_kind",
         ];
         let states = [
-            ("n_loads", "countIf(s.op IN ('load', 'load+store'))"),
-            ("n_stores", "countIf(s.op IN ('store', 'load+store'))"),
-            ("n_remote", "countIf(s.locality = 'remote')"),
-            ("n_measured", "countIf(s.weight > 0)"),
+            samples::LOADS,
+            samples::STORES,
+            samples::REMOTE,
+            samples::MEASURED,
         ];
         let source = Source::sampled(&mut statement, filter, &with, &states).wrapped(
             "s.*, l.address AS address, l.start AS start, l.source_file AS source_file, l.source_line AS source_line",
@@ -64,7 +64,7 @@ impl Ask for Annotate {
             expression: expression.to_owned(),
             ..Output::key("event")
         };
-        let weight = source.sum(WEIGHT);
+        let [weight, est_events, latency_cycles] = Output::estimators(&source);
         let mut outputs: Vec<Output> = [
             "function",
             "module",
@@ -90,45 +90,22 @@ impl Ask for Annotate {
                 Column::number("source_line", ""),
                 "nullIf(any(s.source_line), 0)".to_owned(),
             ),
-            Output::sum(Column::number("samples", "samples"), source.sum(SAMPLES)),
-            Output::sum(
-                Column::number("loads", "samples"),
-                "sum(s.n_loads)".to_owned(),
-            ),
-            Output::sum(
-                Column::number("stores", "samples"),
-                "sum(s.n_stores)".to_owned(),
-            ),
-            Output::sum(
-                Column::number("remote_samples", "samples"),
-                "sum(s.n_remote)".to_owned(),
-            ),
-            Output::sum(
-                Column::real("mean_latency", "cycles"),
-                format!("if(sum(s.n_measured) = 0, NULL, {weight} / sum(s.n_measured))"),
-            ),
-            Output::sum(Column::real("weight", "cycles"), weight.clone()),
-            Output::sum(Column::real("est_events", "events"), source.est_events()),
-            Output::sum(
-                Column::real("latency_cycles", "cycles"),
-                source.sum(LATENCY),
-            ),
-            Output::sum(Column::number("hosts", "hosts"), source.hosts().to_owned()),
+            Output::samples(&source),
+            Output::count("loads", "sum(s.n_loads)"),
+            Output::count("stores", "sum(s.n_stores)"),
+            Output::count("remote_samples", "sum(s.n_remote)"),
+            Output::mean_latency(&source),
+            weight,
+            est_events,
+            latency_cycles,
+            Output::hosts(&source),
         ]);
         let shape = Grouped {
             order: self.by.name(),
             partition: &["tier", "event", "function", "module", "build_id"],
             having: "",
         };
-        let rounded = super::samples::kept(filter);
-        shape.plan(
-            Table::Samples,
-            filter,
-            rounded,
-            statement,
-            &source,
-            &outputs,
-        )
+        shape.of_samples(filter, statement, &source, &outputs)
     }
 
     fn conclude(&self, answer: &mut Answer) {

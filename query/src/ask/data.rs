@@ -3,7 +3,8 @@
 use super::filter::{Dimension, Filter};
 use super::functions::{BY, Estimator};
 use super::grouped::{self, Output};
-use super::table::{LATENCY, SAMPLES, Source, Table, WEIGHT};
+use super::samples;
+use super::table::{Source, Table};
 use super::{Ask, AskError, Extra, Given, Plan, Values};
 use crate::answer::{Answer, Column};
 use crate::statement::Statement;
@@ -47,39 +48,27 @@ impl Ask for Data {
         }
         keys.extend(["tier", "event", "latency_kind"]);
         let states = [
-            ("n_loads", "countIf(s.op IN ('load', 'load+store'))"),
-            ("n_stores", "countIf(s.op IN ('store', 'load+store'))"),
-            ("n_remote", "countIf(s.locality = 'remote')"),
-            ("n_local", "countIf(s.locality = 'local')"),
-            ("n_measured", "countIf(s.weight > 0)"),
-            ("n_processes", "uniqExactState(s.host, s.pid)"),
-            (
-                "n_pages",
-                "uniqExactIfState(s.host, s.pid, bitShiftRight(s.addr, 12), s.addr != 0)",
-            ),
+            samples::LOADS,
+            samples::STORES,
+            samples::REMOTE,
+            samples::LOCAL,
+            samples::MEASURED,
+            samples::PROCESSES,
+            samples::PAGES,
         ];
         let source = Source::sampled(&mut statement, filter, &keys, &states);
-        let count = |name, expression: &str| {
-            Output::sum(Column::number(name, "samples"), expression.to_owned())
-        };
-        let weight = source.sum(WEIGHT);
+        let [weight, est_events, latency_cycles] = Output::estimators(&source);
         let mut outputs: Vec<Output> = keys.iter().map(|key| Output::key(key)).collect();
         outputs.extend([
-            Output::sum(Column::number("samples", "samples"), source.sum(SAMPLES)),
-            count("loads", "sum(s.n_loads)"),
-            count("stores", "sum(s.n_stores)"),
-            count("remote_samples", "sum(s.n_remote)"),
-            count("local_samples", "sum(s.n_local)"),
-            Output::sum(
-                Column::real("mean_latency", "cycles"),
-                format!("if(sum(s.n_measured) = 0, NULL, {weight} / sum(s.n_measured))"),
-            ),
-            Output::sum(Column::real("weight", "cycles"), weight.clone()),
-            Output::sum(Column::real("est_events", "events"), source.est_events()),
-            Output::sum(
-                Column::real("latency_cycles", "cycles"),
-                source.sum(LATENCY),
-            ),
+            Output::samples(&source),
+            Output::count("loads", "sum(s.n_loads)"),
+            Output::count("stores", "sum(s.n_stores)"),
+            Output::count("remote_samples", "sum(s.n_remote)"),
+            Output::count("local_samples", "sum(s.n_local)"),
+            Output::mean_latency(&source),
+            weight,
+            est_events,
+            latency_cycles,
             Output::sum(
                 Column::number("pages", "pages"),
                 "uniqExactIfMerge(s.n_pages)".to_owned(),
@@ -88,7 +77,7 @@ impl Ask for Data {
                 Column::number("processes", "processes"),
                 "uniqExactMerge(s.n_processes)".to_owned(),
             ),
-            Output::sum(Column::number("hosts", "hosts"), source.hosts().to_owned()),
+            Output::hosts(&source),
         ]);
         let rounded = super::samples::kept(filter);
         grouped::plan(

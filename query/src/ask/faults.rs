@@ -2,7 +2,8 @@
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
-use super::table::{SAMPLES, Source, Table};
+use super::samples;
+use super::table::Source;
 use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::{Answer, Column};
 use crate::statement::Statement;
@@ -43,11 +44,8 @@ impl Ask for Faults {
         let keys = ["function", "module", "build_id", "region", "tier", "event"];
         let states = [
             ("n_faults", "sum(toFloat64(greatest(s.period, 1)))"),
-            (
-                "n_pages",
-                "uniqExactIfState(s.host, s.pid, bitShiftRight(s.addr, 12), s.addr != 0)",
-            ),
-            ("n_processes", "uniqExactState(s.host, s.pid)"),
+            samples::PAGES,
+            samples::PROCESSES,
         ];
         let source = Source::sampled(&mut statement, filter, &keys, &states);
         let source = source.only(&format!("{KIND} != ''"));
@@ -61,7 +59,7 @@ impl Ask for Faults {
                 Column::real("faults", "events"),
                 "sum(s.n_faults)".to_owned(),
             ),
-            Output::sum(Column::number("samples", "samples"), source.sum(SAMPLES)),
+            Output::samples(&source),
             Output::sum(
                 Column::number("pages", "pages"),
                 "nullIf(uniqExactIfMerge(s.n_pages), 0)".to_owned(),
@@ -70,22 +68,14 @@ impl Ask for Faults {
                 Column::number("processes", "processes"),
                 "uniqExactMerge(s.n_processes)".to_owned(),
             ),
-            Output::sum(Column::number("hosts", "hosts"), source.hosts().to_owned()),
+            Output::hosts(&source),
         ]);
         let shape = Grouped {
             order: "faults",
             partition: &["kind", "tier", "event"],
             having: "",
         };
-        let rounded = super::samples::kept(filter);
-        shape.plan(
-            Table::Samples,
-            filter,
-            rounded,
-            statement,
-            &source,
-            &outputs,
-        )
+        shape.of_samples(filter, statement, &source, &outputs)
     }
 
     fn conclude(&self, answer: &mut Answer) {

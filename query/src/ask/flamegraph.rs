@@ -4,9 +4,9 @@ use super::filter::{Dimension, Filter};
 use super::functions::{BY, Estimator};
 use super::grouped::{Grouped, Output};
 use super::samples::conditions;
-use super::table::{LATENCY, SAMPLES, Source, Table, WEIGHT};
+use super::table::Source;
 use super::{Ask, AskError, Extra, Given, LIMIT_MAX, Plan};
-use crate::answer::{Answer, Column};
+use crate::answer::Answer;
 use crate::statement::Statement;
 
 /// The question `flamegraph`.
@@ -69,31 +69,21 @@ impl Ask for Flamegraph {
             &format!("LEFT JOIN ({paths}) AS p ON p.stack_id = s.stack_id"),
         );
         let keys = ["path", "tier", "event", "latency_kind"];
+        let [weight, est_events, latency_cycles] = Output::estimators(&source);
         let mut outputs: Vec<Output> = keys.iter().map(|key| Output::key(key)).collect();
         outputs.extend([
-            Output::sum(Column::number("samples", "samples"), source.sum(SAMPLES)),
-            Output::sum(Column::real("weight", "cycles"), source.sum(WEIGHT)),
-            Output::sum(Column::real("est_events", "events"), source.est_events()),
-            Output::sum(
-                Column::real("latency_cycles", "cycles"),
-                source.sum(LATENCY),
-            ),
-            Output::sum(Column::number("hosts", "hosts"), source.hosts().to_owned()),
+            Output::samples(&source),
+            weight,
+            est_events,
+            latency_cycles,
+            Output::hosts(&source),
         ]);
         let shape = Grouped {
             order: self.by.name(),
             partition: &["tier", "event"],
             having: "",
         };
-        let rounded = super::samples::kept(filter);
-        shape.plan(
-            Table::Samples,
-            filter,
-            rounded,
-            statement,
-            &source,
-            &outputs,
-        )
+        shape.of_samples(filter, statement, &source, &outputs)
     }
 
     fn conclude(&self, answer: &mut Answer) {

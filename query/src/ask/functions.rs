@@ -2,9 +2,9 @@
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{self, Output};
-use super::table::{LATENCY, SAMPLES, Source, Table, WEIGHT};
+use super::table::{Source, Table};
 use super::{Ask, AskError, Extra, Given, PartPlan, Plan, Values, interval, one_of};
-use crate::answer::{Answer, Column, Value};
+use crate::answer::{Answer, Value};
 use crate::statement::Statement;
 
 /// What orders the functions.
@@ -107,16 +107,14 @@ impl Ask for Functions {
         let mut statement = Statement::default();
         let keys = self.keys();
         let source = Source::new(&mut statement, table, filter, range, &keys);
+        let [weight, est_events, latency_cycles] = Output::estimators(&source);
         let mut outputs: Vec<Output> = keys.iter().map(|key| Output::key(key)).collect();
         outputs.extend([
-            Output::sum(Column::number("samples", "samples"), source.sum(SAMPLES)),
-            Output::sum(Column::real("weight", "cycles"), source.sum(WEIGHT)),
-            Output::sum(Column::real("est_events", "events"), source.est_events()),
-            Output::sum(
-                Column::real("latency_cycles", "cycles"),
-                source.sum(LATENCY),
-            ),
-            Output::sum(Column::number("hosts", "hosts"), source.hosts().to_owned()),
+            Output::samples(&source),
+            weight,
+            est_events,
+            latency_cycles,
+            Output::hosts(&source),
             Output::function_ids(),
         ]);
         grouped::plan(

@@ -2,7 +2,8 @@
 
 use super::Plan;
 use super::filter::{Dimension, Filter};
-use super::table::{COUNTS, Source, Table};
+use super::samples::kept;
+use super::table::{COUNTS, LATENCY, SAMPLES, Source, Table, WEIGHT};
 use super::time::Range;
 use crate::answer::Column;
 use crate::statement::Statement;
@@ -41,6 +42,40 @@ impl Output {
             expression,
             role: Role::Sum,
         }
+    }
+
+    /// Samples of a row.
+    pub(super) fn samples(source: &Source) -> Self {
+        Self::sum(Column::number("samples", "samples"), source.sum(SAMPLES))
+    }
+
+    /// Samples counted in another way.
+    pub(super) fn count(name: &'static str, expression: &str) -> Self {
+        Self::sum(Column::number(name, "samples"), expression.to_owned())
+    }
+
+    /// The estimators beside the number of samples.
+    pub(super) fn estimators(source: &Source) -> [Self; 3] {
+        let latency = Column::real("latency_cycles", "cycles");
+        [
+            Self::sum(Column::real("weight", "cycles"), source.sum(WEIGHT)),
+            Self::sum(Column::real("est_events", "events"), source.est_events()),
+            Self::sum(latency, source.sum(LATENCY)),
+        ]
+    }
+
+    /// Mean of the latencies measured; rows must have [`MEASURED`](super::samples::MEASURED).
+    pub(super) fn mean_latency(source: &Source) -> Self {
+        let weight = source.sum(WEIGHT);
+        Self::sum(
+            Column::real("mean_latency", "cycles"),
+            format!("if(sum(s.n_measured) = 0, NULL, {weight} / sum(s.n_measured))"),
+        )
+    }
+
+    /// Hosts that a row is of.
+    pub(super) fn hosts(source: &Source) -> Self {
+        Self::sum(Column::number("hosts", "hosts"), source.hosts().to_owned())
     }
 
     /// The same where rows are of functions, else nothing.
@@ -126,6 +161,18 @@ impl Grouped<'_> {
             &rows,
             outputs,
         )
+    }
+
+    /// The plan of `outputs` of a question that only samples answer.
+    pub(super) fn of_samples(
+        self,
+        filter: &Filter,
+        statement: Statement,
+        source: &Source,
+        outputs: &[Output],
+    ) -> Plan {
+        let range = kept(filter);
+        self.plan(Table::Samples, filter, range, statement, source, outputs)
     }
 
     /// The plan of `outputs` of any rows called `s`; `with` stands before the statement.

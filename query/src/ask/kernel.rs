@@ -84,7 +84,7 @@ impl Ask for Kernel {
         }];
         outputs.extend(keys.iter().map(|key| Output::key(key)));
         outputs.extend([
-            Output::sum(Column::number("samples", "samples"), source.sum(SAMPLES)),
+            Output::samples(&source),
             Output::sum(
                 Column::number("loads", "samples"),
                 source.sum_if(SAMPLES, "s.op IN ('load', 'load+store')"),
@@ -94,7 +94,7 @@ impl Ask for Kernel {
                 source.sum_if(SAMPLES, "s.op IN ('store', 'load+store')"),
             ),
             Output::sum(Column::real("est_events", "events"), source.est_events()),
-            Output::sum(Column::number("hosts", "hosts"), source.hosts().to_owned()),
+            Output::hosts(&source),
         ]);
         let shape = Grouped {
             order: "samples",

@@ -2,8 +2,8 @@
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
-use super::samples::Keys;
-use super::table::{SAMPLES, Source, Table, WEIGHT};
+use super::samples::{self, Keys};
+use super::table::{Source, WEIGHT};
 use super::{Ask, AskError, Extra, Given, PartPlan, Plan, Values, interval};
 use crate::answer::{Answer, Column, Value};
 use crate::statement::Statement;
@@ -50,7 +50,7 @@ impl Ask for Latency {
         let keys = self.keys();
         let states = [
             ("quantiles", STATE),
-            ("n_measured", "countIf(s.weight > 0)"),
+            samples::MEASURED,
             ("n_saturated", "countIf(s.suspect = 'saturated')"),
             ("w_min", "minIf(s.weight, s.weight > 0)"),
             ("w_max", "max(s.weight)"),
@@ -62,11 +62,8 @@ impl Ask for Latency {
         let cycles =
             |name, expression: String| Output::sum(Column::real(name, "cycles"), expression);
         outputs.extend([
-            Output::sum(Column::number("samples", "samples"), source.sum(SAMPLES)),
-            Output::sum(
-                Column::number("measured", "samples"),
-                "sum(s.n_measured)".to_owned(),
-            ),
+            Output::samples(&source),
+            Output::count("measured", "sum(s.n_measured)"),
             cycles(
                 "mean",
                 measured(&format!("{} / sum(s.n_measured)", source.sum(WEIGHT))),
@@ -80,10 +77,7 @@ impl Ask for Latency {
             cycles("p99", quantile(3)),
             cycles("p999", quantile(4)),
             cycles("most", measured("toFloat64(max(s.w_max))")),
-            Output::sum(
-                Column::number("saturated", "samples"),
-                "sum(s.n_saturated)".to_owned(),
-            ),
+            Output::count("saturated", "sum(s.n_saturated)"),
             Output::function_ids_if(&keys),
         ]);
         let shape = Grouped {
@@ -91,15 +85,7 @@ impl Ask for Latency {
             partition: &["tier", "event", "latency_kind"],
             having: "measured",
         };
-        let rounded = super::samples::kept(filter);
-        shape.plan(
-            Table::Samples,
-            filter,
-            rounded,
-            statement,
-            &source,
-            &outputs,
-        )
+        shape.of_samples(filter, statement, &source, &outputs)
     }
 
     fn more(&self, plan: &Plan, rows: &[Vec<Value>]) -> Vec<PartPlan> {

@@ -104,9 +104,6 @@ impl Ask for Lines {
         let filter = &self.filter;
         let mut statement = Statement::default();
         let accesses = accesses(&mut statement, filter);
-        let count = |name, expression: &str| {
-            Output::sum(Column::number(name, "samples"), expression.to_owned())
-        };
         let of = |name, unit, expression: &str| {
             Output::sum(Column::number(name, unit), expression.to_owned())
         };
@@ -130,34 +127,34 @@ impl Ask for Lines {
                     hexadecimal("(any(s.line) * 64)")
                 ),
             ),
-            count("samples", "count()"),
-            count("hitm", "countIf(s.contended AND s.snoop = 'hitm')"),
-            count(
+            Output::count("samples", "count()"),
+            Output::count("hitm", "countIf(s.contended AND s.snoop = 'hitm')"),
+            Output::count(
                 "rmt_hitm",
                 "countIf(s.contended AND s.snoop = 'hitm' AND s.hw_locality = 'remote')",
             ),
-            count("fwd", "countIf(s.contended AND s.snoop = 'fwd')"),
-            count("peer", "countIf(s.contended AND s.snoop = 'peer')"),
-            count("loads", "countIf(s.loads)"),
-            count("stores", "countIf(s.stores)"),
-            count("contended", "countIf(s.contended)"),
-            count(
+            Output::count("fwd", "countIf(s.contended AND s.snoop = 'fwd')"),
+            Output::count("peer", "countIf(s.contended AND s.snoop = 'peer')"),
+            Output::count("loads", "countIf(s.loads)"),
+            Output::count("stores", "countIf(s.stores)"),
+            Output::count("contended", "countIf(s.contended)"),
+            Output::count(
                 "by_same_offset",
                 "countIf(s.contended AND s.same AND NOT s.apart)",
             ),
-            count(
+            Output::count(
                 "by_other_offset",
                 "countIf(s.contended AND s.apart AND NOT s.same)",
             ),
-            count("by_both", "countIf(s.contended AND s.apart AND s.same)"),
-            count(
+            Output::count("by_both", "countIf(s.contended AND s.apart AND s.same)"),
+            Output::count(
                 "writer_unseen",
                 "countIf(s.contended AND NOT s.apart AND NOT s.same)",
             ),
-            count("writes_beside_writes", "countIf(s.writes AND s.same)"),
-            count("writes_near_writes", "countIf(s.writes AND s.apart)"),
-            count("reads_beside_writes", "countIf(NOT s.writes AND s.same)"),
-            count("reads_near_writes", "countIf(NOT s.writes AND s.apart)"),
+            Output::count("writes_beside_writes", "countIf(s.writes AND s.same)"),
+            Output::count("writes_near_writes", "countIf(s.writes AND s.apart)"),
+            Output::count("reads_beside_writes", "countIf(NOT s.writes AND s.same)"),
+            Output::count("reads_near_writes", "countIf(NOT s.writes AND s.apart)"),
             of("offsets", "offsets", "uniqExact(s.at)"),
             of("threads", "threads", "uniqExact(s.host, s.pid, s.tid)"),
             of(

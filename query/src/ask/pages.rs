@@ -2,8 +2,8 @@
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
-use super::samples::{NODES, hexadecimal};
-use super::table::{SAMPLES, Source, Table, WEIGHT};
+use super::samples::{self, NODES, hexadecimal};
+use super::table::Source;
 use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::{Answer, Column, Value};
 use crate::statement::Statement;
@@ -48,10 +48,10 @@ impl Ask for Pages {
                 "groupUniqArrayIf(s.page_node, s.page_node != 255)",
             ),
             ("comms", "any(s.comm)"),
-            ("n_remote", "countIf(s.locality = 'remote')"),
-            ("n_local", "countIf(s.locality = 'local')"),
-            ("n_stores", "countIf(s.op IN ('store', 'load+store'))"),
-            ("n_measured", "countIf(s.weight > 0)"),
+            samples::REMOTE,
+            samples::LOCAL,
+            samples::STORES,
+            samples::MEASURED,
         ];
         let source = Source::sampled(&mut statement, filter, &with, &states)
             .wrapped(
@@ -71,7 +71,6 @@ impl Ask for Pages {
             ..Output::key("page")
         };
         let aggregate = |name, expression: String| Output::sum(Column::text(name), expression);
-        let weight = source.sum(WEIGHT);
         let mut outputs: Vec<Output> = ["host", "tier", "event", "latency_kind"]
             .iter()
             .map(|key| Output::key(key))
@@ -89,38 +88,18 @@ impl Ask for Pages {
             aggregate("data_module", "any(s.data_module)".to_owned()),
             aggregate("page_nodes", list("s.page_nodes")),
             aggregate("cpu_nodes", list("s.cpu_nodes")),
-            Output::sum(Column::number("samples", "samples"), source.sum(SAMPLES)),
-            Output::sum(
-                Column::number("remote_samples", "samples"),
-                "sum(s.n_remote)".to_owned(),
-            ),
-            Output::sum(
-                Column::number("local_samples", "samples"),
-                "sum(s.n_local)".to_owned(),
-            ),
-            Output::sum(
-                Column::number("stores", "samples"),
-                "sum(s.n_stores)".to_owned(),
-            ),
-            Output::sum(
-                Column::real("mean_latency", "cycles"),
-                format!("if(sum(s.n_measured) = 0, NULL, {weight} / sum(s.n_measured))"),
-            ),
+            Output::samples(&source),
+            Output::count("remote_samples", "sum(s.n_remote)"),
+            Output::count("local_samples", "sum(s.n_local)"),
+            Output::count("stores", "sum(s.n_stores)"),
+            Output::mean_latency(&source),
         ]);
         let shape = Grouped {
             order: "remote_samples",
             partition: &["tier", "event"],
             having: "",
         };
-        let rounded = super::samples::kept(filter);
-        shape.plan(
-            Table::Samples,
-            filter,
-            rounded,
-            statement,
-            &source,
-            &outputs,
-        )
+        shape.of_samples(filter, statement, &source, &outputs)
     }
 
     /// Says of each page whether it lies where it is used.

@@ -26,6 +26,18 @@ pub(super) const PAGE_NODE: &str = "nullIf(s.page_node, 255)";
 /// Names of a sample's function, joined as `f`; missing ones as questions show them.
 pub(super) const FUNCTION: &str = "if(f.function = '', '[unknown]', f.function)";
 
+/// Columns of sums over samples, by name.
+pub(super) const LOADS: (&str, &str) = ("n_loads", "countIf(s.op IN ('load', 'load+store'))");
+pub(super) const STORES: (&str, &str) = ("n_stores", "countIf(s.op IN ('store', 'load+store'))");
+pub(super) const REMOTE: (&str, &str) = ("n_remote", "countIf(s.locality = 'remote')");
+pub(super) const LOCAL: (&str, &str) = ("n_local", "countIf(s.locality = 'local')");
+pub(super) const MEASURED: (&str, &str) = ("n_measured", "countIf(s.weight > 0)");
+pub(super) const PROCESSES: (&str, &str) = ("n_processes", "uniqExactState(s.host, s.pid)");
+pub(super) const PAGES: (&str, &str) = (
+    "n_pages",
+    "uniqExactIfState(s.host, s.pid, bitShiftRight(s.addr, 12), s.addr != 0)",
+);
+
 /// The range of a question that only samples answer, and what a reader must know of it.
 pub(super) fn kept(filter: &Filter) -> (Range, Option<String>) {
     let begins_ns = filter.asked_ns.saturating_sub(SAMPLES_KEPT_NS);
