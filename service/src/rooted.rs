@@ -1,7 +1,7 @@
 //! Files of a process as it sees them.
 //!
-//! A process in a container has a root of its own and may point links wherever it likes: `/proc/PID/root/PATH` by its plain name
-//! would follow an absolute link out of that root, into the files of whoever reads it.
+//! A process in a container has a root of its own and may point links wherever it likes: a path below `/proc/PID/root` by
+//! its plain name would follow an absolute link out of that root, into the files of whoever reads it.
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::fs::File;

@@ -7,6 +7,7 @@
 mod codes;
 mod definitions;
 mod facts;
+mod readings;
 mod sums;
 
 pub use codes::TierOrNone;
@@ -16,9 +17,10 @@ pub use definitions::{
     WorkloadRow, Workloads,
 };
 pub use facts::{
-    CloseRow, Closes, CounterRow, Counters, Fleet1h, FleetRow, HostRow, Hosts, Ledger1m, LedgerRow,
-    Mix1m, MixRow, Pressure, PressureRow, Rss, RssRow, SampleRow, Samples,
+    CloseRow, Closes, Fleet1h, FleetRow, HostRow, Hosts, Ledger1m, LedgerRow, Mix1m, MixRow,
+    SampleRow, Samples,
 };
+pub use readings::{CounterRow, Counters, Pressure, PressureRow, Rss, RssRow};
 pub use sums::{Sums, SumsColumns};
 
 /// Tables of facts: the sink adds `part` (`UInt16`) and `ingested` (`DateTime('UTC')`) to their rows.
