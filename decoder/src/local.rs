@@ -376,7 +376,8 @@ impl<S: ObjectSource> SampleDecoder<S> {
 
     fn code(&mut self, mode: Mode, pid: u32, ip: u64) -> Place {
         let place = self.machine.code(mode, pid, ip, self.sequence);
-        let Some(object) = place.object else {
+        // Where there is a symbol, there is a table.
+        let Some(object) = place.object.filter(|_| place.symbol.is_none()) else {
             return place;
         };
         let is_new = self.load(object);

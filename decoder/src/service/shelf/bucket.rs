@@ -4,7 +4,7 @@
 //! `AWS_REGION`, `AWS_ENDPOINT_URL`, …), or from the machine's role.
 
 use super::blobs::{Blobs, Entry};
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use object_store::{
@@ -146,14 +146,16 @@ impl Blobs for Bucket {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        for name in [name, &format!("{name}{USED}")] {
-            let (store, key) = (Arc::clone(&self.store), self.key(name));
-            match self.wait(async move { store.delete(&key).await })? {
-                Ok(()) | Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(io_error(error)),
-            }
+        let store = Arc::clone(&self.store);
+        let keys = [self.key(name), self.key(&format!("{name}{USED}"))].map(Ok);
+        let removed = self.wait(async move {
+            let removed = store.delete_stream(stream::iter(keys).boxed());
+            removed.try_collect::<Vec<Path>>().await
+        })?;
+        match removed {
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(io_error(error)),
         }
-        Ok(())
     }
 
     fn touch(&self, name: &str) -> io::Result<()> {
