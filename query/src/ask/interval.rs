@@ -226,12 +226,7 @@ fn part(
         plan.range,
         &with(partition),
     );
-    let named: Vec<String> = (0..keys.len()).map(|i| format!("k{i}")).collect();
-    let selected: Vec<String> = keys
-        .iter()
-        .zip(&named)
-        .map(|(key, name)| format!("{} AS {name}", Source::key(key)))
-        .collect();
+    let (named, selected) = Source::numbered(keys);
     let place = |name: &&str| keys.iter().position(|key| key == name).unwrap_or_default();
     let joined: Vec<String> = partition
         .iter()

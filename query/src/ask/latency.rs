@@ -104,13 +104,7 @@ impl Ask for Latency {
             &[bucket],
             &format!("{MEASURED}{by_ids}"),
         );
-        let named: Vec<String> = keys.iter().map(|key| Source::key(key)).collect();
-        let places: Vec<String> = (0..keys.len()).map(|i| format!("k{i}")).collect();
-        let selected: Vec<String> = named
-            .iter()
-            .zip(&places)
-            .map(|(expression, name)| format!("{expression} AS {name}"))
-            .collect();
+        let (places, selected) = Source::numbered(&keys);
         statement.sql = format!(
             "SELECT {places}, exp2(bucket / 4), exp2((bucket + 1) / 4), c FROM (SELECT {selected}, s.bucket AS bucket, \
              sum(s.rows) AS c FROM {from} GROUP BY {places}, bucket) ORDER BY {places}, bucket LIMIT {BUCKETS_MAX}",

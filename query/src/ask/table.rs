@@ -354,6 +354,15 @@ impl Source {
         self
     }
 
+    /// Names by place, so that no alias shadows a column, and the columns of `keys` under them.
+    pub(super) fn numbered(keys: &[&'static str]) -> (Vec<String>, Vec<String>) {
+        let names: Vec<String> = (0..keys.len()).map(|i| format!("k{i}")).collect();
+        let columns = keys.iter().zip(&names);
+        let columns = columns.map(|(key, name)| format!("{} AS {name}", Self::key(key)));
+        let columns = columns.collect();
+        (names, columns)
+    }
+
     /// The expression of a key.
     pub(super) fn key(name: &'static str) -> String {
         if name == "function" {

@@ -68,12 +68,7 @@ fn latency(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     ];
     let mut statement = Statement::default();
     let source = Source::of_functions(&mut statement, table, filter, plan.range, &keys, Some(ids));
-    let named: Vec<String> = (0..keys.len()).map(|i| format!("k{i}")).collect();
-    let selected: Vec<String> = keys
-        .iter()
-        .zip(&named)
-        .map(|(key, name)| format!("{} AS {name}", Source::key(key)))
-        .collect();
+    let (named, selected) = Source::numbered(&keys);
     statement.sql = format!(
         "SELECT {named}, v0, v1, if(k4 = 'none' OR v1 = 0, NULL, v1 / v0) FROM \
          (SELECT {selected}, {samples} AS v0, {weight} AS v1 FROM {rows} GROUP BY {named}) \
@@ -117,12 +112,7 @@ fn places(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     let mut statement = Statement::default();
     let with = [keys.as_slice(), &["locality"]].concat();
     let source = Source::of_functions(&mut statement, table, filter, plan.range, &with, Some(ids));
-    let named: Vec<String> = (0..keys.len()).map(|i| format!("k{i}")).collect();
-    let selected: Vec<String> = keys
-        .iter()
-        .zip(&named)
-        .map(|(key, name)| format!("{} AS {name}", Source::key(key)))
-        .collect();
+    let (named, selected) = Source::numbered(&keys);
     statement.sql = format!(
         "SELECT {named}, r, r / sum(r) OVER (PARTITION BY k0, k1, k2, k3), r / (r + l) FROM \
          (SELECT {selected}, {remote} AS r, {local} AS l FROM {rows} GROUP BY {named}) WHERE r > 0 \
