@@ -206,8 +206,8 @@ fn called_by(site: &Site<'_>) -> String {
 
 /// How often it is not known who asked, and what would tell.
 fn not_known(allocs: &Allocs) -> Vec<String> {
+    let rows = allocs.rows();
     let of = |asker| -> u64 {
-        let rows = allocs.rows();
         let such = rows.iter().filter(|row| row.site.asker == asker);
         such.map(|row| row.sums.n).sum()
     };
