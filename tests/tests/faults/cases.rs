@@ -59,9 +59,14 @@ impl Disk {
         self.0.path().join("ballast")
     }
 
-    /// Takes all the room there is.
+    /// Takes all the room there is, more each time: what the stream drops gives room back.
     fn fill(&self) {
-        let mut file = std::fs::File::create(self.ballast()).unwrap();
+        let mut ballast = std::fs::OpenOptions::new();
+        let mut file = ballast
+            .create(true)
+            .append(true)
+            .open(self.ballast())
+            .unwrap();
         while file.write_all(&[0; 4096]).is_ok() {}
     }
 }
@@ -113,8 +118,8 @@ fn a_full_disk_under_the_stream_is_told_and_loses_nothing() {
         rows.is_ok_and(|rows| rows[0][0] != "0")
     };
     until("rows are stored", SOON, || stored(&deployment));
-    disk.fill();
     until("the aggregator says that nothing is taken", SOON, || {
+        disk.fill();
         says(&deployment, "aggregator-1", "flushes: ")
     });
     std::fs::remove_file(disk.ballast()).unwrap();
