@@ -116,8 +116,8 @@ impl Query for Grpc {
         request: Request<v1::FlamegraphRequest>,
     ) -> Result<Response<v1::Answer>, Status> {
         let asked = request.into_inner();
-        self.answer(Name::Flamegraph, asked.filter, &[("by", asked.by)])
-            .await
+        let given = [("by", asked.by), ("one_event", asked.one_event.to_string())];
+        self.answer(Name::Flamegraph, asked.filter, &given).await
     }
 
     async fn annotate(

@@ -7,7 +7,7 @@ use memwide_store::{Request, Store, StoreError};
 use tokio::sync::{Semaphore, watch};
 
 use crate::answer::{Answer, Column, Completeness, Part, Value};
-use crate::ask::{HostCounts, LedgerCounts, Plan, Question, Range};
+use crate::ask::{HostCounts, LedgerCounts, Plan, Question, Range, note_kinds};
 use crate::config::Limits;
 use crate::problem::{Class, Problem};
 use crate::statement::Statement;
@@ -74,6 +74,7 @@ impl Service {
             notes,
         };
         question.conclude(&mut answer);
+        note_kinds(&mut answer);
         Ok(answer)
     }
 

@@ -55,11 +55,52 @@ const WIDE: &[&str] = &[
     "n_hitm_rmt",
 ];
 /// Those that terminals of fewer than 120 do without, besides.
-const MIDDLE: &[&str] = &["tier", "weight", "est_events", "n_hitm", "hosts"];
+const MIDDLE: &[&str] = &[
+    "tier",
+    "weight",
+    "est_events",
+    "est_unit",
+    "share_of",
+    "n_hitm",
+    "hosts",
+];
+
+/// Gives columns whose rows say the unit (`of COLUMN`) that unit where all say the same; the answer is the columns that are
+/// no more needed.
+pub(super) fn row_units(table: &mut Table) -> Vec<String> {
+    let mut told = Vec::new();
+    for at in 0..table.columns.len() {
+        let Some(by) = table.columns[at].unit.strip_prefix("of ") else {
+            continue;
+        };
+        let by = by.split(' ').next().unwrap_or_default().to_owned();
+        let Some(place) = table.columns.iter().position(|column| column.name == by) else {
+            continue;
+        };
+        let mut units = table.rows.iter().filter(|row| !row[at].is_null());
+        let mut units: Vec<&str> = units
+            .by_ref()
+            .filter_map(|row| row[place].as_str())
+            .collect();
+        units.dedup();
+        let unit = match units[..] {
+            [unit] => unit.to_owned(),
+            _ => String::new(),
+        };
+        if !unit.is_empty() && !told.contains(&by) {
+            told.push(by);
+        }
+        table.columns[at].unit = unit;
+    }
+    told
+}
 
 /// For a person, on this terminal: what has room, always with that which orders rows. Programs see all.
 pub(super) fn readable(table: Table, format: Format, by: &str) -> Table {
     let table = if format == Format::Table {
+        let mut table = table;
+        let units = row_units(&mut table);
+        table.keep_columns(|name| !units.iter().any(|unit| unit == name));
         fitting(table, width(), by)
     } else {
         table

@@ -1,6 +1,6 @@
 //! `memwide data`: which data of a fleet is slow.
 
-use super::parts::{Part, ask, column, wide};
+use super::parts::{Part, ask, column, key, wide};
 use crate::cli::DataArgs;
 use crate::failure::Failure;
 
@@ -12,16 +12,17 @@ const PARTS: &[Part] = &[Part {
         column("share", ""),
         column("remote_samples", "remote"),
         column("mean_latency", "mean"),
-        wide("latency_kind", "latency"),
+        key("latency_kind", "latency"),
         wide("loads", ""),
         wide("stores", ""),
         column("pages", ""),
         column("hosts", ""),
         column("region", ""),
         column("data_symbol", "data"),
-        wide("data_module", "in"),
+        key("data_module", "in"),
         column("function", ""),
-        column("event", ""),
+        key("module", ""),
+        key("event", ""),
     ],
     says: None,
 }];

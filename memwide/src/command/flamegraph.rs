@@ -133,7 +133,14 @@ fn of_server(
     filter: &FilterArgs,
 ) -> Result<(), Failure> {
     let by = args.by.as_deref().unwrap_or("samples");
-    let found = super::parts::asked(server, "flamegraph", filter, &[("by", Some(by.to_owned()))])?;
+    // A picture adds its paths up: they are of one event.
+    let further = [
+        ("by", Some(by.to_owned())),
+        ("one_event", Some("true".to_owned())),
+    ];
+    let found = super::parts::asked(server, "flamegraph", filter, &further)?;
+    let mut table = super::answer::table(found.clone());
+    super::answer::row_units(&mut table);
     let columns = found["columns"].as_array().cloned().unwrap_or_default();
     let place = |name: &str| columns.iter().position(|column| column["name"] == name);
     let (Some(path_at), Some(event_at), Some(value_at)) =
@@ -153,12 +160,12 @@ fn of_server(
         if args.reverse {
             path.reverse();
         }
-        if events.len() > 1 {
-            path.insert(0, Frame::label(&text(row, event_at)));
-        }
         stacks.add(&path, whole(&row[value_at]));
     }
-    let unit = columns[value_at]["unit"].as_str().unwrap_or_default();
+    let unit = table
+        .columns
+        .get(value_at)
+        .map_or("", |column| column.unit.as_str());
     let about = format!(
         "by {by}: {} {unit} of {}",
         grouped(stacks.total()),

@@ -1,12 +1,33 @@
 //! `memwide hosts`: who is seen, in which tier, how completely.
 
-use super::answer;
+use super::parts::{Part, ask, column, key, wide};
 use crate::cli::AskArgs;
-use crate::client::Client;
 use crate::failure::Failure;
 
+const PARTS: &[Part] = &[Part {
+    name: "",
+    title: "",
+    columns: &[
+        column("host", ""),
+        column("last_seen", "last seen"),
+        column("samples_stored", "stored"),
+        column("completeness", "complete"),
+        wide("resolved", "named"),
+        column("lost", ""),
+        wide("residue", ""),
+        column("blind_seconds", "blind"),
+        column("stopped_seconds", "stopped"),
+        column("tiers", ""),
+        key("kind", ""),
+        wide("cpu_model", "cpu"),
+        wide("cpus", ""),
+        wide("nodes", ""),
+        wide("os_release", "kernel"),
+        wide("virtualization", "virtual"),
+    ],
+    says: None,
+}];
+
 pub(crate) fn run(args: &AskArgs) -> Result<(), Failure> {
-    let client = Client::new(&args.server.server);
-    let table = answer::ask(&client, "hosts", &answer::params(&args.filter)?)?;
-    Ok(table.print(args.format)?)
+    ask(&args.server, "hosts", &args.filter, &[], PARTS, args.format)
 }

@@ -1,6 +1,6 @@
 //! `memwide latency`: how long the accesses of a fleet take.
 
-use super::parts::{Part, ask, column, wide};
+use super::parts::{Part, ask, column, key, wide};
 use crate::cli::LatencyArgs;
 use crate::failure::Failure;
 
@@ -15,22 +15,28 @@ const PARTS: &[Part] = &[Part {
         column("p99", ""),
         wide("p999", ""),
         wide("most", ""),
-        wide("latency_kind", "latency"),
-        column("level", ""),
-        column("outcome", ""),
-        column("locality", ""),
-        column("op", ""),
-        column("snoop", ""),
-        column("tlb", ""),
-        column("region", ""),
+        key("latency_kind", "latency"),
+        key("level", ""),
+        key("outcome", ""),
+        key("locality", ""),
+        key("locality_basis", "by"),
+        key("op", ""),
+        key("snoop", ""),
+        key("tlb", ""),
+        key("region", ""),
         column("data_symbol", "data"),
-        column("context", ""),
-        column("host", ""),
-        column("pod", ""),
-        column("comm", ""),
+        key("data_module", "in"),
+        key("context", ""),
+        key("host", ""),
+        key("namespace", ""),
+        key("pod", ""),
+        key("container", ""),
+        key("service", ""),
+        key("comm", ""),
         column("function", ""),
-        wide("module", ""),
-        wide("event", ""),
+        key("module", ""),
+        key("tier", ""),
+        key("event", ""),
     ],
     says: None,
 }];

@@ -1,6 +1,6 @@
 //! Commands on files, asked of a server: the same tables, and JSON whose rows are objects as those of a file.
 
-use super::parts::{Part, ask_as_file, column, wide};
+use super::parts::{Part, ask_as_file, column, key, wide};
 use crate::cli::{FileArgs, FilterArgs, Format, ServerArgs};
 use crate::failure::Failure;
 
@@ -16,7 +16,8 @@ const FAULTS: &[Part] = &[Part {
         wide("pages", ""),
         column("hosts", ""),
         column("function", ""),
-        wide("module", "object"),
+        key("module", "object"),
+        key("event", ""),
     ],
     says: None,
 }];
@@ -33,7 +34,7 @@ const KERNEL: &[Part] = &[
             wide("loads", ""),
             wide("stores", ""),
             column("hosts", ""),
-            column("event", ""),
+            key("event", ""),
         ],
         says: None,
     },
@@ -44,7 +45,8 @@ const KERNEL: &[Part] = &[
             column("samples", ""),
             column("context", ""),
             column("function", "kernel function"),
-            column("event", ""),
+            key("module", ""),
+            key("event", ""),
         ],
         says: None,
     },
@@ -65,7 +67,7 @@ const LINES: &[Part] = &[
             column("verdict", ""),
             column("address", ""),
             column("data_symbol", "data"),
-            wide("data_module", "in"),
+            key("data_module", "in"),
             wide("line_id", "line"),
         ],
         says: None,
@@ -83,7 +85,7 @@ const LINES: &[Part] = &[
             wide("cpus", ""),
             wide("mean_latency", "mean"),
             column("function", ""),
-            wide("module", ""),
+            key("module", ""),
         ],
         says: None,
     },
@@ -101,9 +103,10 @@ const ANNOTATE: &[Part] = &[Part {
         wide("remote_samples", "remote"),
         wide("hosts", ""),
         column("function", ""),
+        key("module", ""),
         wide("source_file", "source"),
         wide("source_line", "line"),
-        column("event", ""),
+        key("event", ""),
     ],
     says: None,
 }];
@@ -114,15 +117,17 @@ const DIFF: &[Part] = &[Part {
     columns: &[
         column("share_before", "before"),
         column("share_after", "after"),
+        wide("share_of", "of"),
         column("change", ""),
         wide("change_low", "low"),
         wide("change_high", "high"),
         column("changed", ""),
         wide("p_value", "p"),
-        wide("ci_basis", ""),
+        key("ci_basis", ""),
         column("function", ""),
-        wide("module", ""),
-        column("event", ""),
+        key("module", ""),
+        key("tier", ""),
+        key("event", ""),
     ],
     says: None,
 }];
@@ -137,8 +142,9 @@ const RSS: &[Part] = &[Part {
         wide("most", ""),
         column("rate", ""),
         column("unit", ""),
-        column("host", ""),
+        key("host", ""),
         column("pod", ""),
+        column("pid", ""),
         column("comm", ""),
     ],
     says: None,

@@ -1,6 +1,6 @@
 //! `memwide pages`: pages of a fleet by where they are used from.
 
-use super::parts::{Part, ask, column, wide};
+use super::parts::{Part, ask, column, key, wide};
 use crate::cli::AskArgs;
 use crate::failure::Failure;
 
@@ -16,12 +16,13 @@ const PARTS: &[Part] = &[Part {
         column("verdict", ""),
         column("page", ""),
         wide("page_bytes", "size"),
-        column("host", ""),
-        wide("pid", ""),
+        key("host", ""),
+        key("pid", ""),
         wide("comm", ""),
         wide("region", ""),
         column("data_symbol", "data"),
-        wide("event", ""),
+        key("latency_kind", "latency"),
+        key("event", ""),
     ],
     says: None,
 }];

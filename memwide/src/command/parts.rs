@@ -16,6 +16,8 @@ pub(super) struct Shown {
     pub(super) title: &'static str,
     /// Terminals of at least this many columns show it.
     pub(super) from_width: usize,
+    /// It tells rows apart: never left out, but said once where it is the same in every row and room is short.
+    pub(super) is_key: bool,
 }
 
 /// Below this many columns of the terminal the wide ones are left out.
@@ -27,15 +29,23 @@ pub(super) const fn column(name: &'static str, title: &'static str) -> Shown {
         name,
         title,
         from_width: 0,
+        is_key: false,
+    }
+}
+
+/// A column that tells rows apart.
+pub(super) const fn key(name: &'static str, title: &'static str) -> Shown {
+    Shown {
+        is_key: true,
+        ..column(name, title)
     }
 }
 
 /// A column that narrow terminals do without.
 pub(super) const fn wide(name: &'static str, title: &'static str) -> Shown {
     Shown {
-        name,
-        title,
         from_width: WIDE,
+        ..column(name, title)
     }
 }
 
@@ -144,10 +154,15 @@ fn document(found: Value, parts: &[Part], width: usize) -> Document {
         let rows = objects(table);
         let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
         if !rows.is_empty() || part.name.is_empty() {
+            let (table, same) = shown(table, part.columns, width);
+            let mut about = part.says.map(|says| says(rows)).unwrap_or_default();
+            if !same.is_empty() {
+                about.push(format!("In every row: {}.", same.join(", ")));
+            }
             sections.push(Section {
                 title: part.title.to_owned(),
-                about: part.says.map(|says| says(rows)).unwrap_or_default(),
-                table: shown(table, part.columns, width),
+                about,
+                table,
             });
         }
     }
@@ -160,38 +175,60 @@ fn document(found: Value, parts: &[Part], width: usize) -> Document {
     }
 }
 
-/// The columns that people see of a table; those that are empty in every row are left out.
-fn shown(table: &Value, columns: &[Shown], width: usize) -> Table {
-    let all = table["columns"].as_array().cloned().unwrap_or_default();
-    let rows = table["rows"].as_array().cloned().unwrap_or_default();
-    let places: Vec<(usize, Column)> = columns
-        .iter()
-        .filter(|shown| width >= shown.from_width)
-        .filter_map(|shown| {
-            let at = all.iter().position(|column| column["name"] == shown.name)?;
-            let silent = |row: &Value| row[at].is_null() || row[at] == "";
-            if !rows.is_empty() && rows.iter().all(silent) {
-                return None;
+/// The columns that people see of a table, and keys that are the same in every row; columns that are empty in every row are
+/// left out.
+fn shown(table: &Value, columns: &[Shown], width: usize) -> (Table, Vec<String>) {
+    let mut all = answer::table(table.clone());
+    let units = answer::row_units(&mut all);
+    let same_text = |at: usize| -> Option<String> {
+        let first = all.rows.first()?.get(at)?.as_str()?;
+        let all = all.rows.iter().all(|row| row[at] == first);
+        all.then(|| first.to_owned())
+    };
+    let (mut same, mut places) = (Vec::new(), Vec::new());
+    for shown in columns.iter().filter(|shown| width >= shown.from_width) {
+        let Some(at) = all
+            .columns
+            .iter()
+            .position(|column| column.name == shown.name)
+        else {
+            continue;
+        };
+        let silent = |row: &Vec<Value>| row[at].is_null() || row[at] == "";
+        let is_empty = !all.rows.is_empty() && all.rows.iter().all(silent);
+        if is_empty || units.iter().any(|unit| unit == shown.name) {
+            continue;
+        }
+        let title = if shown.title.is_empty() {
+            shown.name
+        } else {
+            shown.title
+        };
+        match same_text(at) {
+            Some(text) if shown.is_key && width < WIDE && all.rows.len() > 1 => {
+                same.push(format!("{title} {text}"));
             }
-            let title = if shown.title.is_empty() {
-                shown.name
-            } else {
-                shown.title
-            };
-            let unit = all.get(at)?["unit"].as_str().unwrap_or_default();
-            // A long unit would take the names' room.
-            let unit = unit.split(' ').next().unwrap_or_default();
-            Some((at, Column::new(title, unit)))
-        })
-        .collect();
-    Table {
-        rows: rows
+            _ => {
+                let unit = all
+                    .columns
+                    .get(at)
+                    .map_or("", |column| column.unit.as_str());
+                // A long unit would take the names' room.
+                let unit = unit.split(' ').next().unwrap_or_default();
+                places.push((at, Column::new(title, unit)));
+            }
+        }
+    }
+    let table = Table {
+        rows: all
+            .rows
             .iter()
             .map(|row| places.iter().map(|(at, _)| row[*at].clone()).collect())
             .collect(),
         columns: places.into_iter().map(|(_, column)| column).collect(),
         ..Table::default()
-    }
+    };
+    (table, same)
 }
 
 #[cfg(test)]
@@ -237,6 +274,47 @@ mod tests {
             says: None,
         },
     ];
+
+    #[test]
+    fn keys_are_said_once_where_room_is_short_and_units_come_from_rows() {
+        const COLUMNS: &[Shown] = &[
+            column("est_events", "est"),
+            column("est_unit", ""),
+            key("event", ""),
+            key("module", ""),
+        ];
+        let found = |units: [&str; 2]| {
+            json!({
+                "columns": [{"name": "est_events", "unit": "of est_unit"}, {"name": "est_unit", "unit": ""},
+                            {"name": "event", "unit": ""}, {"name": "module", "unit": ""}],
+                "rows": [[5.0, units[0], "cpu-clock", "a"], [6.0, units[1], "cpu-clock", "b"]],
+            })
+        };
+        let told = |width, units| {
+            let (table, same) = shown(&found(units), COLUMNS, width);
+            let columns = table.columns.into_iter();
+            let columns: Vec<_> = columns.map(|column| (column.name, column.unit)).collect();
+            (columns, same)
+        };
+        let column = |name: &str, unit: &str| (name.to_owned(), unit.to_owned());
+        assert_eq!(
+            told(80, ["ns", "ns"]),
+            (
+                vec![column("est", "ns"), column("module", "")],
+                vec!["event cpu-clock".to_owned()]
+            )
+        );
+        let (wide, same) = told(160, ["ns", "events"]);
+        assert!(same.is_empty());
+        assert_eq!(
+            wide[..3],
+            [
+                column("est", ""),
+                column("est_unit", ""),
+                column("event", "")
+            ]
+        );
+    }
 
     #[test]
     fn people_see_what_is_not_empty_and_fits_and_programs_see_all() {

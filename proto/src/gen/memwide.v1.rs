@@ -2074,6 +2074,9 @@ pub struct FlamegraphRequest {
     /// As in FunctionsRequest.
     #[prost(string, tag = "2")]
     pub by: ::prost::alloc::string::String,
+    /// Paths of one event alone, as a graph needs them.
+    #[prost(bool, tag = "3")]
+    pub one_event: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AnnotateRequest {

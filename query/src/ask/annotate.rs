@@ -64,7 +64,6 @@ impl Ask for Annotate {
             expression: expression.to_owned(),
             ..Output::key("event")
         };
-        let [weight, est_events, latency_cycles] = Output::estimators(&source);
         let mut outputs: Vec<Output> = [
             "function",
             "module",
@@ -95,11 +94,9 @@ impl Ask for Annotate {
             Output::count("stores", "sum(s.n_stores)"),
             Output::count("remote_samples", "sum(s.n_remote)"),
             Output::mean_latency(&source),
-            weight,
-            est_events,
-            latency_cycles,
-            Output::hosts(&source),
         ]);
+        outputs.extend(Output::estimators(&source));
+        outputs.push(Output::hosts(&source));
         let shape = Grouped {
             order: self.by.name(),
             partition: &["tier", "event", "function", "module", "build_id"],

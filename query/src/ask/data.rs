@@ -57,7 +57,6 @@ impl Ask for Data {
             samples::PAGES,
         ];
         let source = Source::sampled(&mut statement, filter, &keys, &states);
-        let [weight, est_events, latency_cycles] = Output::estimators(&source);
         let mut outputs: Vec<Output> = keys.iter().map(|key| Output::key(key)).collect();
         outputs.extend([
             Output::samples(&source),
@@ -66,9 +65,9 @@ impl Ask for Data {
             Output::count("remote_samples", "sum(s.n_remote)"),
             Output::count("local_samples", "sum(s.n_local)"),
             Output::mean_latency(&source),
-            weight,
-            est_events,
-            latency_cycles,
+        ]);
+        outputs.extend(Output::estimators(&source));
+        outputs.extend([
             Output::sum(
                 Column::number("pages", "pages"),
                 "uniqExactIfMerge(s.n_pages)".to_owned(),

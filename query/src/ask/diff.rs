@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
-use super::interval::{self, Sums};
+use super::interval::{self, Of, Sums};
 use super::table::{SAMPLES, Source, Table};
 use super::time::Range;
 use super::{Ask, AskError, Extra, Given, LIMIT_MAX, PartPlan, Plan, Values};
@@ -151,12 +151,14 @@ fn side(filter: &Filter) -> Plan {
     );
     let rounded = table.rounded(filter);
     let mut statement = Statement::default();
-    let source = Source::new(&mut statement, table, filter, rounded.0, KEYS);
+    let functions = filter.of_all_functions();
+    let source = Source::new(&mut statement, table, &functions, rounded.0, KEYS);
     let mut outputs: Vec<Output> = KEYS.iter().map(|key| Output::key(key)).collect();
     outputs.push(Output::sum(
         Column::number("samples", "samples"),
         source.sum(SAMPLES),
     ));
+    outputs.push(Output::weigh(source.est_events()));
     let shape = Grouped {
         order: "samples",
         partition: &["tier", "event"],
@@ -173,7 +175,20 @@ fn side(filter: &Filter) -> Plan {
 struct Side {
     samples: u64,
     share: f64,
+    of: Of,
     sums: Sums,
+}
+
+impl Side {
+    /// The same with the share of another estimator, where that can be told.
+    fn by(self, of: Of) -> Self {
+        let share = self.sums.share(of);
+        Self {
+            share: share.unwrap_or(self.share),
+            of: if share.is_some() { of } else { self.of },
+            ..self
+        }
+    }
 }
 
 /// A row before it becomes values.
@@ -192,7 +207,7 @@ impl Changed {
     }
 }
 
-type Shares = BTreeMap<Vec<String>, (u64, f64)>;
+type Shares = BTreeMap<Vec<String>, (u64, f64, Of)>;
 
 fn shares(rows: &[Vec<Value>]) -> Shares {
     let mut all = BTreeMap::new();
@@ -201,7 +216,8 @@ fn shares(rows: &[Vec<Value>]) -> Shares {
         if let (Some(Value::Number(samples)), Some(Value::Real(share))) =
             (row.get(KEYS.len()), row.get(KEYS.len() + 1))
         {
-            all.insert(key, (*samples, *share));
+            let of = Of::read(row.get(KEYS.len() + 2));
+            all.insert(key, (*samples, *share, of));
         }
     }
     all
@@ -221,19 +237,31 @@ fn compare(answer: &mut Answer, limit: usize) {
     keys.sort_unstable();
     keys.dedup();
     let wholes = clusters.each_ref().map(whole_of_each);
+    let ofs = [of_each(&before), of_each(&after)];
     let side = |at: usize, shares: &Shares, key: &Vec<String>| {
-        let (samples, share) = shares.get(key).copied().unwrap_or_default();
+        let (samples, share, _) = shares.get(key).copied().unwrap_or_default();
         let sums = clusters[at].get(key).copied();
         let whole = || wholes[at].get(&partition(key)).copied().unwrap_or_default();
         Side {
             samples,
             share,
+            of: ofs[at].get(&partition(key)).copied().unwrap_or_default(),
             sums: sums.unwrap_or_else(whole),
         }
     };
     let mut rows: Vec<Changed> = keys
         .into_iter()
-        .map(|key| judged(key, side(0, &before, key), side(1, &after, key)))
+        .map(|key| {
+            let (one, other) = (side(0, &before, key), side(1, &after, key));
+            // Of what both sides know.
+            let of = |at: usize| ofs[at].get(&partition(key)).copied();
+            match (of(0), of(1)) {
+                (Some(left), Some(right)) if left != right => {
+                    judged(key, one.by(Of::Samples), other.by(Of::Samples))
+                }
+                _ => judged(key, one, other),
+            }
+        })
         .collect();
     let threshold = benjamini_hochberg(rows.iter().filter_map(|row| row.p_value).collect());
     rows.sort_by(|one, other| {
@@ -254,6 +282,7 @@ fn compare(answer: &mut Answer, limit: usize) {
         Column::number("samples_after", "samples"),
         Column::real("share_before", "ratio"),
         Column::real("share_after", "ratio"),
+        Column::text("share_of"),
         Column::real("change", "ratio"),
         Column::real("change_low", "ratio"),
         Column::real("change_high", "ratio"),
@@ -280,6 +309,12 @@ fn partition(key: &[String]) -> [String; 2] {
     [2, 3].map(|at| key.get(at).cloned().unwrap_or_default())
 }
 
+/// What shares of each partition are of.
+fn of_each(shares: &Shares) -> BTreeMap<[String; 2], Of> {
+    let of = shares.iter();
+    of.map(|(key, (_, _, of))| (partition(key), *of)).collect()
+}
+
 /// Of each partition what a function has that no sample fell on.
 fn whole_of_each(sums: &BTreeMap<Vec<String>, Sums>) -> BTreeMap<[String; 2], Sums> {
     let of = sums.iter();
@@ -288,7 +323,8 @@ fn whole_of_each(sums: &BTreeMap<Vec<String>, Sums>) -> BTreeMap<[String; 2], Su
 }
 
 fn judged(key: &[String], before: Side, after: Side) -> Changed {
-    let error = match (before.sums.variance(), after.sums.variance()) {
+    let variance = |side: &Side| side.sums.variance(side.of);
+    let error = match (variance(&before), variance(&after)) {
         (Some(one), Some(other)) if one + other > 0.0 => Some((one + other).sqrt()),
         _ => None,
     };
@@ -317,12 +353,18 @@ fn values(row: &Changed, threshold: f64) -> Vec<Value> {
         Some(_) if few => "sampling_only",
         Some(_) => "clusters",
     };
+    // A side without samples of the event says nothing of it.
+    let share_of = match [row.before, row.after].map(|side| side.of) {
+        [Of::Samples, Of::Samples] => "samples",
+        _ => "est_events",
+    };
     let mut cells: Vec<Value> = row.key.iter().cloned().map(Value::Text).collect();
     cells.extend([
         Value::Number(row.before.samples),
         Value::Number(row.after.samples),
         Value::Real(row.before.share),
         Value::Real(row.after.share),
+        Value::Text(share_of.to_owned()),
         Value::Real(row.delta()),
         real(half.map(|half| row.delta() - half)),
         real(half.map(|half| row.delta() + half)),

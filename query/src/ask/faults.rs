@@ -60,6 +60,7 @@ impl Ask for Faults {
                 "sum(s.n_faults)".to_owned(),
             ),
             Output::samples(&source),
+            Output::weigh("sum(s.n_faults)".to_owned()),
             Output::sum(
                 Column::number("pages", "pages"),
                 "nullIf(uniqExactIfMerge(s.n_pages), 0)".to_owned(),
@@ -86,6 +87,6 @@ impl Ask for Faults {
             );
             return;
         }
-        answer.notes.push("`faults` is the sum of periods of events that the kernel counts without gaps; shares are of the samples of a kind. `all` are the same faults as minor and major together: do not add them".to_owned());
+        answer.notes.push("`faults` is the sum of periods of events that the kernel counts without gaps; shares are of the faults of a kind. `all` are the same faults as minor and major together: do not add them".to_owned());
     }
 }

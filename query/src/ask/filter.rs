@@ -100,6 +100,13 @@ impl Filter {
         filter
     }
 
+    /// The same of all functions: what shares of functions are of.
+    pub(super) fn of_all_functions(&self) -> Self {
+        let mut filter = self.clone();
+        filter.clear(&[Dimension::Function]);
+        filter
+    }
+
     /// Forgets what was asked of these.
     pub(super) fn clear(&mut self, dimensions: &[Dimension]) {
         self.values

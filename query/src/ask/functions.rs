@@ -106,17 +106,12 @@ impl Ask for Functions {
         let (range, rounded) = table.rounded(filter);
         let mut statement = Statement::default();
         let keys = self.keys();
-        let source = Source::new(&mut statement, table, filter, range, &keys);
-        let [weight, est_events, latency_cycles] = Output::estimators(&source);
+        let all = filter.of_all_functions();
+        let source = Source::new(&mut statement, table, &all, range, &keys);
         let mut outputs: Vec<Output> = keys.iter().map(|key| Output::key(key)).collect();
-        outputs.extend([
-            Output::samples(&source),
-            weight,
-            est_events,
-            latency_cycles,
-            Output::hosts(&source),
-            Output::function_ids(),
-        ]);
+        outputs.push(Output::samples(&source));
+        outputs.extend(Output::estimators(&source));
+        outputs.extend([Output::hosts(&source), Output::function_ids()]);
         grouped::plan(
             table,
             filter,

@@ -25,6 +25,8 @@ pub(super) enum Role {
     Sum,
     /// It is read for what comes next, not shown.
     Hidden,
+    /// What shares are of, where it is known; else they are of samples.
+    Weigh,
 }
 
 impl Output {
@@ -55,13 +57,34 @@ impl Output {
     }
 
     /// The estimators beside the number of samples.
-    pub(super) fn estimators(source: &Source) -> [Self; 3] {
+    pub(super) fn estimators(source: &Source) -> Vec<Self> {
+        let mut all = vec![Self::sum(
+            Column::real("weight", "cycles"),
+            source.sum(WEIGHT),
+        )];
+        all.extend(Self::est_events(source, source.est_events()));
         let latency = Column::real("latency_cycles", "cycles");
+        all.push(Self::sum(latency, source.sum(LATENCY)));
+        all
+    }
+
+    /// The estimate of events, its unit, and shares by it: while a period changes, samples stand for different numbers of
+    /// events, so shares of samples lean to when it was short.
+    pub(super) fn est_events(source: &Source, expression: String) -> [Self; 3] {
         [
-            Self::sum(Column::real("weight", "cycles"), source.sum(WEIGHT)),
-            Self::sum(Column::real("est_events", "events"), source.est_events()),
-            Self::sum(latency, source.sum(LATENCY)),
+            Self::weigh(expression.clone()),
+            Self::sum(Column::real("est_events", EST_UNIT), expression),
+            Self::sum(Column::text("est_unit"), source.est_unit()),
         ]
+    }
+
+    /// What shares are of, where it is not null.
+    pub(super) fn weigh(expression: String) -> Self {
+        Self {
+            column: Column::real("weighed", ""),
+            expression,
+            role: Role::Weigh,
+        }
     }
 
     /// Mean of the latencies measured; rows must have [`MEASURED`](super::samples::MEASURED).
@@ -102,6 +125,9 @@ impl Output {
         }
     }
 }
+
+/// Unit of a column whose rows say theirs in the column `est_unit`.
+const EST_UNIT: &str = "of est_unit";
 
 /// Most functions of one row that further statements ask for; a row of more is left out of them.
 pub(super) const FUNCTION_IDS_MAX: usize = 256;
@@ -190,7 +216,7 @@ impl Grouped<'_> {
         rows: &str,
         outputs: &[Output],
     ) -> Plan {
-        let columns = grouped(&mut statement, outputs, (with, rows), self, filter.limit);
+        let columns = grouped(&mut statement, outputs, (with, rows), self, filter);
         let hidden = outputs.iter().filter(|output| output.role == Role::Hidden);
         Plan {
             statement,
@@ -216,16 +242,17 @@ fn plan_hidden(further: impl Iterator<Item = Column>) -> Vec<Column> {
     .collect()
 }
 
-/// `outputs` of rows, grouped by the keys, with the share of each row's samples within its partition behind the column
-/// `samples`, ordered, one row more than wanted; rows and samples in all and what is hidden come last.
+/// `outputs` of rows, grouped by the keys, with the share of each row within its partition and what that is of behind the
+/// column `samples`, ordered, one row more than wanted; rows and samples in all and what is hidden come last.
 ///
-/// Columns are named by their place, so that no alias shadows a column.
+/// Columns are named by their place, so that no alias shadows a column. Functions are picked after shares are told: the
+/// share of one function is that among all.
 fn grouped(
     statement: &mut Statement,
     outputs: &[Output],
     (with, rows): (&str, &str),
     shape: Grouped<'_>,
-    limit: u32,
+    filter: &Filter,
 ) -> Vec<Column> {
     let place = |name: &str| {
         outputs
@@ -245,17 +272,21 @@ fn grouped(
         .map(|(i, output)| format!("{} AS c{i}", output.expression))
         .collect();
     let keys = named(|role| role == Role::Key).join(", ");
-    let mut shown = named(|role| role != Role::Hidden);
+    let is_shown = |role: Role| !matches!(role, Role::Hidden | Role::Weigh);
+    let mut shown = named(is_shown);
     let partition: Vec<String> = shape
         .partition
         .iter()
         .map(|name| format!("c{}", place(name)))
         .collect();
-    let share = format!(
-        "c{samples} / sum(c{samples}) OVER (PARTITION BY {})",
-        partition.join(", ")
+    let weighed = named(|role| role == Role::Weigh);
+    let [share, of] = share(
+        &format!("c{samples}"),
+        weighed.first().map(String::as_str),
+        &partition.join(", "),
     );
-    shown.insert(samples + 1, share);
+    let behind = samples + 1;
+    shown.splice(behind..behind, ["share", "share_of"].map(str::to_owned));
     shown.push("count() OVER ()".to_owned());
     shown.push(format!("sum(c{samples}) OVER ()"));
     shown.extend(named(|role| role == Role::Hidden));
@@ -263,16 +294,43 @@ fn grouped(
         "" => String::new(),
         name => format!(" HAVING c{} > 0", place(name)),
     };
+    let is_function =
+        |output: &Output| output.role == Role::Key && output.column.name == "function";
+    let functions = filter.values(Dimension::Function);
+    let picked = match outputs.iter().position(is_function) {
+        Some(at) if !functions.is_empty() => {
+            format!(" WHERE c{at} IN ({})", statement.texts(functions))
+        }
+        _ => String::new(),
+    };
     statement.sql = format!(
-        "{with}{}SELECT {} FROM (SELECT {} FROM {rows} GROUP BY {keys}{having}) ORDER BY c{order} DESC NULLS LAST, \
-         c{samples} DESC, {keys} LIMIT {}",
+        "{with}{}SELECT {} FROM (SELECT *, {share} AS share, {of} AS share_of FROM (SELECT {} FROM {rows} GROUP BY {keys}{having})){picked} \
+         ORDER BY c{order} DESC NULLS LAST, c{samples} DESC, {keys} LIMIT {}",
         if with.is_empty() { "" } else { " " },
         shown.join(", "),
         selected.join(", "),
-        u64::from(limit) + 1,
+        u64::from(filter.limit) + 1,
     );
-    let taken = outputs.iter().filter(|output| output.role != Role::Hidden);
+    let taken = outputs.iter().filter(|output| is_shown(output.role));
     let mut columns: Vec<_> = taken.map(|output| output.column.clone()).collect();
-    columns.insert(samples + 1, Column::real("share", "ratio"));
+    columns.splice(
+        behind..behind,
+        [Column::real("share", "ratio"), Column::text("share_of")],
+    );
     columns
+}
+
+/// The share of a row within its partition, and what it is of: the column `weighed` where every row of the partition has
+/// it, else samples.
+pub(super) fn share(samples: &str, weighed: Option<&str>, partition: &str) -> [String; 2] {
+    let over = format!("OVER (PARTITION BY {partition})");
+    let of_samples = format!("{samples} / sum({samples}) {over}");
+    let Some(weighed) = weighed else {
+        return [of_samples, "'samples'".to_owned()];
+    };
+    let known = format!("sum(isNull({weighed})) {over} = 0 AND sum({weighed}) {over} > 0");
+    [
+        format!("if({known}, {weighed} / sum({weighed}) {over}, {of_samples})"),
+        format!("if({known}, 'est_events', 'samples')"),
+    ]
 }

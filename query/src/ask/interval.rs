@@ -1,6 +1,6 @@
 //! How sure shares are: intervals from clusters of one host and one hour.
 //!
-//! With `x` the samples of a partition in a cluster and `y` those of a row, the share is the ratio `R = Σy / Σx`. Linearized,
+//! With `x` what a share is of (estimated events, or samples) in a partition and cluster, and `y` that of a row, the share is the ratio `R = Σy / Σx`. Linearized,
 //! its variance is
 //!
 //! ```text
@@ -8,14 +8,14 @@
 //! ```
 //!
 //! The interval is Wilson's for as many samples as give that variance, with Student's quantile of `k − 1`. Below
-//! [`CLUSTERS_MIN`] clusters the samples themselves are the units (`sampling_only`): a lower bound of the uncertainty. Either
-//! covers sampling error only.
+//! [`CLUSTERS_MIN`] clusters the samples themselves are the units (`sampling_only`), each with what it stands for: a lower
+//! bound of the uncertainty. Either covers sampling error only.
 
 use std::collections::BTreeMap;
 
 use super::filter::{Dimension, Filter};
 use super::grouped::FUNCTION_IDS_MAX;
-use super::table::{SAMPLES, Source, Table};
+use super::table::{PERIODS, SAMPLES, SQUARES, Source, Table};
 use super::{PartPlan, Plan};
 use crate::answer::{Answer, Column, Value};
 use crate::statement::Statement;
@@ -30,6 +30,8 @@ const IDS_MAX: usize = 10_000;
 /// different ages. By more, they are of another row.
 const AGREEMENT: f64 = 0.01;
 const AGREEMENT_SAMPLES: f64 = 2.0;
+/// Periods differ where their variance is more than this part of the squared mean.
+const PERIODS_DIFFER: f64 = 1e-4;
 /// 0.975 quantile of the normal distribution.
 pub(super) const Z: f64 = 1.959_963_985;
 /// Name of the part that `conclude` reads.
@@ -43,32 +45,101 @@ const COLUMNS: [Column; 4] = [
     Column::number("clusters", "host-hours"),
 ];
 
-/// What rests on clusters.
+/// Sums over clusters of one estimator: `y` of a row, `x` of its partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Sums {
+pub(super) struct Moments {
     y: f64,
     yy: f64,
     xy: f64,
     x: f64,
     xx: f64,
+    /// Σ of the squares of what single samples stand for, of the row and of the partition; of samples themselves `y`, `x`.
+    singles_y: f64,
+    singles_x: f64,
+}
+
+/// What rests on clusters.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Sums {
+    /// Of samples.
+    samples: Moments,
+    /// Of periods.
+    periods: Moments,
     clusters: u64,
 }
 
+/// What shares are of: the column `share_of`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Samples: what the event's periods count is not known.
+    #[default]
+    Samples,
+    /// Estimated events.
+    Events,
+}
+
+impl Of {
+    pub(super) fn read(value: Option<&Value>) -> Self {
+        match value {
+            Some(Value::Text(text)) if text == "est_events" => Self::Events,
+            _ => Self::Samples,
+        }
+    }
+}
+
+impl Moments {
+    /// Samples of equal size that tell as much as those of the partition.
+    fn effective(&self) -> f64 {
+        self.x * self.x / self.singles_x
+    }
+
+    fn is_known(&self) -> bool {
+        // More than the whole: tables of different ages.
+        self.x > 0.0 && self.singles_x > 0.0 && self.y <= self.x * (1.0 + 1e-9)
+    }
+
+    fn share(&self) -> f64 {
+        (self.y / self.x).min(1.0)
+    }
+
+    /// Variance of the share if samples are all there is to chance.
+    fn of_sampling(&self) -> f64 {
+        let (share, n) = (self.share(), self.effective());
+        if self.y <= 0.0 || self.y >= self.x {
+            // What half a sample more, or less, would say.
+            let half = 0.5 / n.max(1.0);
+            let likely = share.clamp(half, 1.0 - half);
+            return likely * (1.0 - likely) / n;
+        }
+        let others = (self.singles_x - self.singles_y).max(0.0);
+        ((1.0 - share).powi(2) * self.singles_y + share.powi(2) * others) / (self.x * self.x)
+    }
+}
+
 impl Sums {
+    /// Those of an estimator.
+    pub(super) const fn of(&self, of: Of) -> Moments {
+        match of {
+            Of::Samples => self.samples,
+            Of::Events => self.periods,
+        }
+    }
+
     /// The interval and what it rests on.
-    fn interval(self) -> (Option<[f64; 2]>, &'static str) {
-        let Some(variance) = self.variance() else {
+    fn interval(&self, of: Of) -> (Option<[f64; 2]>, &'static str) {
+        let Some(variance) = self.variance(of) else {
             return (None, "none");
         };
-        let share = self.y / self.x;
-        if self.is_few() {
-            return (Some(wilson(share, self.x, Z)), "sampling_only");
-        }
+        let moments = self.of(of);
+        let share = moments.share();
         let samples = if share > 0.0 && share < 1.0 {
             share * (1.0 - share) / variance
         } else {
-            self.x
+            moments.effective()
         };
+        if self.is_few() {
+            return (Some(wilson(share, samples, Z)), "sampling_only");
+        }
         let quantile = student(self.clusters as f64 - 1.0);
         (Some(wilson(share, samples, quantile)), "clusters")
     }
@@ -79,20 +150,24 @@ impl Sums {
     }
 
     /// Variance of the share, never below that of the samples alone; `None` where nothing can be told.
-    pub(super) fn variance(&self) -> Option<f64> {
-        if self.x <= 0.0 || self.y > self.x {
-            return None; // tables that do not agree: of different ages
+    pub(super) fn variance(&self, of: Of) -> Option<f64> {
+        let moments = self.of(of);
+        if !moments.is_known() {
+            return None;
         }
-        let share = self.y / self.x;
-        // Of a share of 0 or 1: what half a sample more, or less, would say.
-        let likely = share.clamp(0.5 / self.x.max(1.0), 1.0 - 0.5 / self.x.max(1.0));
-        let binomial = likely * (1.0 - likely) / self.x;
+        let of_sampling = moments.of_sampling();
         if self.is_few() {
-            return Some(binomial);
+            return Some(of_sampling);
         }
-        let k = self.clusters as f64;
-        let squares = self.yy - 2.0 * share * self.xy + share * share * self.xx;
-        Some((k / (k - 1.0) * squares / (self.x * self.x)).max(binomial))
+        let (k, share) = (self.clusters as f64, moments.share());
+        let squares = moments.yy - 2.0 * share * moments.xy + share * share * moments.xx;
+        Some((k / (k - 1.0) * squares / (moments.x * moments.x)).max(of_sampling))
+    }
+
+    /// The share; `None` where nothing can be told.
+    pub(super) fn share(&self, of: Of) -> Option<f64> {
+        let moments = self.of(of);
+        moments.is_known().then(|| moments.share())
     }
 
     /// Whether they are of all samples of a row.
@@ -102,16 +177,31 @@ impl Sums {
             Some(Value::Real(samples)) => *samples,
             _ => return true, // it does not say
         };
-        (self.y - samples).abs() <= AGREEMENT * samples + AGREEMENT_SAMPLES
+        (self.samples.y - samples).abs() <= AGREEMENT * samples + AGREEMENT_SAMPLES
+    }
+
+    /// Samples of the partition stand for different numbers of events.
+    fn periods_differ(&self) -> bool {
+        let (n, periods) = (self.samples.x, self.periods);
+        let mean = periods.x / n.max(1.0);
+        periods.singles_x / n.max(1.0) - mean * mean > PERIODS_DIFFER * mean * mean
     }
 
     /// The same partition for a row without a sample.
     pub(super) const fn of_nothing(self) -> Self {
+        const fn nothing(moments: Moments) -> Moments {
+            Moments {
+                y: 0.0,
+                yy: 0.0,
+                xy: 0.0,
+                singles_y: 0.0,
+                ..moments
+            }
+        }
         Self {
-            y: 0.0,
-            yy: 0.0,
-            xy: 0.0,
-            ..self
+            samples: nothing(self.samples),
+            periods: nothing(self.periods),
+            clusters: self.clusters,
         }
     }
 }
@@ -187,7 +277,13 @@ fn part(
     partition: &[&'static str],
     function_ids: Option<&str>,
 ) -> PartPlan {
-    let needs = |further: &[&str]| -> Vec<Dimension> {
+    // What shares of functions are of.
+    let whole = if keys.contains(&"function") {
+        filter.of_all_functions()
+    } else {
+        filter.clone()
+    };
+    let needs = |filter: &Filter, further: &[&str]| -> Vec<Dimension> {
         let asked = filter.dimensions().map(|(dimension, _)| dimension);
         let of_keys = Dimension::ALL
             .iter()
@@ -202,8 +298,8 @@ fn part(
     } else {
         &all
     };
-    let table_y = Table::exact(of_rows, &needs(keys), plan.range);
-    let table_x = Table::exact(&all, &needs(partition), plan.range);
+    let table_y = Table::exact(of_rows, &needs(filter, keys), plan.range);
+    let table_x = Table::exact(&all, &needs(&whole, partition), plan.range);
     let mut statement = Statement::default();
     let with = |more: &[&'static str]| -> Vec<&'static str> {
         let mut keys = more.to_vec();
@@ -222,7 +318,7 @@ fn part(
     let source_x = Source::new(
         &mut statement,
         table_x,
-        filter,
+        &whole,
         plan.range,
         &with(partition),
     );
@@ -252,19 +348,29 @@ fn part(
             })
             .collect()
     };
+    let values = |source: &Source| {
+        format!(
+            "toFloat64({}) AS v, {} AS p, {} AS q",
+            source.sum(SAMPLES),
+            source.sum(PERIODS),
+            source.sum(SQUARES)
+        )
+    };
     statement.sql = format!(
-        "WITH x AS (SELECT {parts}, s.host AS h, {hour_x} AS hr, toFloat64({sum_x}) AS v FROM {rows_x} GROUP BY {parted}, h, hr) \
-         SELECT {shown}, sum(y.v), sum(y.v * y.v), sum(y.v * x.v), any(g.sv), any(g.svv), any(g.k) \
-         FROM (SELECT {selected}, s.host AS h, {hour_y} AS hr, toFloat64({sum_y}) AS v FROM {rows_y} GROUP BY {keys}, h, hr) AS y \
+        "WITH x AS (SELECT {parts}, s.host AS h, {hour_x} AS hr, {values_x} FROM {rows_x} GROUP BY {parted}, h, hr) \
+         SELECT {shown}, sum(y.v), sum(y.v * y.v), sum(y.v * x.v), any(g.sv), any(g.svv), \
+         sum(y.p), sum(y.p * y.p), sum(y.p * x.p), any(g.sp), any(g.spp), sum(y.q), any(g.sq), any(g.k) \
+         FROM (SELECT {selected}, s.host AS h, {hour_y} AS hr, {values_y} FROM {rows_y} GROUP BY {keys}, h, hr) AS y \
          INNER JOIN x ON {joined} AND y.h = x.h AND y.hr = x.hr \
-         INNER JOIN (SELECT {parted}, sum(x.v) AS sv, sum(x.v * x.v) AS svv, count() AS k FROM x GROUP BY {parted}) AS g ON {in_group} \
+         INNER JOIN (SELECT {parted}, sum(x.v) AS sv, sum(x.v * x.v) AS svv, sum(x.p) AS sp, sum(x.p * x.p) AS spp, sum(x.q) AS sq, \
+         count() AS k FROM x GROUP BY {parted}) AS g ON {in_group} \
          GROUP BY {shown}",
         parts = parts.join(", "),
         parted = parted.join(", "),
         hour_x = source_x.hour(),
         hour_y = source_y.hour(),
-        sum_x = source_x.sum(SAMPLES),
-        sum_y = source_y.sum(SAMPLES),
+        values_x = values(&source_x),
+        values_y = values(&source_y),
         rows_x = source_x.rows(),
         rows_y = source_y.rows(),
         selected = text(&selected).join(", "),
@@ -284,6 +390,13 @@ fn part(
         Column::real("xy", "samples²"),
         Column::real("x", "samples"),
         Column::real("xx", "samples²"),
+        Column::real("py", "events"),
+        Column::real("pyy", "events²"),
+        Column::real("pxy", "events²"),
+        Column::real("px", "events"),
+        Column::real("pxx", "events²"),
+        Column::real("singles_y", "events²"),
+        Column::real("singles_x", "events²"),
         Column::number("clusters", "host-hours"),
     ]);
     PartPlan {
@@ -298,19 +411,54 @@ pub(super) fn sums(rows: &[Vec<Value>], keys: usize) -> BTreeMap<Vec<String>, Su
     let mut sums: BTreeMap<Vec<String>, Sums> = BTreeMap::new();
     for row in rows {
         let key = row.iter().take(keys).map(Value::to_string).collect();
-        let [.., y, yy, xy, x, xx, Value::Number(clusters)] = row.as_slice() else {
+        let Some((Value::Number(clusters), reals)) =
+            row.get(keys..).and_then(<[Value]>::split_last)
+        else {
             continue;
         };
         let real = |value: &Value| match value {
             Value::Real(real) => *real,
             _ => 0.0,
         };
+        let reals: Vec<f64> = reals.iter().map(real).collect();
+        let [
+            y,
+            yy,
+            xy,
+            x,
+            xx,
+            py,
+            pyy,
+            pxy,
+            px,
+            pxx,
+            singles_y,
+            singles_x,
+        ] = reals[..]
+        else {
+            continue;
+        };
+        let samples = Moments {
+            y,
+            yy,
+            xy,
+            x,
+            xx,
+            singles_y: y,
+            singles_x: x,
+        };
+        let periods = Moments {
+            y: py,
+            yy: pyy,
+            xy: pxy,
+            x: px,
+            xx: pxx,
+            singles_y,
+            singles_x,
+        };
         let of_row = Sums {
-            y: real(y),
-            yy: real(yy),
-            xy: real(xy),
-            x: real(x),
-            xx: real(xx),
+            samples,
+            periods,
             clusters: *clusters,
         };
         sums.insert(key, of_row);
@@ -318,19 +466,19 @@ pub(super) fn sums(rows: &[Vec<Value>], keys: usize) -> BTreeMap<Vec<String>, Su
     sums
 }
 
-/// Puts intervals behind the column `share`.
+/// Puts intervals behind the columns `share` and `share_of`.
 pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
     let part = answer.parts.iter().position(|part| part.name == PART);
     let part = part.map(|at| answer.parts.remove(at));
     let rows = part.map(|part| part.rows).unwrap_or_default();
     let sums = sums(&rows, keys.len());
     let places: Vec<usize> = keys.iter().filter_map(|key| answer.column(key)).collect();
-    let Some(behind) = answer.column("share").map(|share| share + 1) else {
+    let Some(behind) = answer.column("share_of").map(|share| share + 1) else {
         return;
     };
     answer.columns.splice(behind..behind, COLUMNS);
-    let mut few = false;
-    let of_samples = answer.column("samples");
+    let (mut few, mut leaning) = (false, false);
+    let [of_samples, share_of] = ["samples", "share_of"].map(|name| answer.column(name));
     for row in &mut answer.rows {
         let key: Vec<String> = places
             .iter()
@@ -339,8 +487,10 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
         let samples = of_samples.and_then(|at| row.get(at));
         let sums = sums.get(&key).filter(|sums| sums.are_of(samples));
         let sums = sums.copied().unwrap_or_default();
-        let (interval, basis) = sums.interval();
+        let of = Of::read(share_of.and_then(|at| row.get(at)));
+        let (interval, basis) = sums.interval(of);
         few |= basis == "sampling_only";
+        leaning |= of == Of::Samples && sums.periods_differ();
         // Digits beyond these say nothing.
         let bound = |at: usize| {
             interval.map_or(Value::Null, |bounds| {
@@ -354,6 +504,9 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
             Value::Number(sums.clusters),
         ];
         row.splice(behind..behind, cells);
+    }
+    if leaning {
+        answer.notes.push("shares of `samples` are of an event whose periods changed and count nothing that is known: they lean to when it was short".to_owned());
     }
     if few {
         answer.notes.push(format!(

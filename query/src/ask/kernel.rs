@@ -93,9 +93,9 @@ impl Ask for Kernel {
                 Column::number("stores", "samples"),
                 source.sum_if(SAMPLES, "s.op IN ('store', 'load+store')"),
             ),
-            Output::sum(Column::real("est_events", "events"), source.est_events()),
-            Output::hosts(&source),
         ]);
+        outputs.extend(Output::est_events(&source, source.est_events()));
+        outputs.push(Output::hosts(&source));
         let shape = Grouped {
             order: "samples",
             partition: &["tier", "event"],

@@ -18,6 +18,7 @@ mod grouped;
 mod hosts;
 mod interval;
 mod kernel;
+mod kinds;
 mod latency;
 mod ledger;
 mod lines;
@@ -53,6 +54,7 @@ pub use samples::Keys;
 pub use time::Range;
 
 pub(crate) use completeness::{HostCounts, LedgerCounts};
+pub(crate) use kinds::note as note_kinds;
 
 use crate::answer::{Answer, Value};
 

@@ -54,6 +54,17 @@ const PERIOD: Sum = Sum {
     rollup: "sum_p",
     samples: "sum(toFloat64(s.period))",
 };
+/// Σ period, whatever the event counts.
+pub(super) const PERIODS: Sum = Sum {
+    name: "sum_p",
+    ..PERIOD
+};
+/// Σ period².
+pub(super) const SQUARES: Sum = Sum {
+    name: "sum_pp",
+    rollup: "sum_pp",
+    samples: "sum(toFloat64(s.period) * toFloat64(s.period))",
+};
 
 /// Counts of samples with a property.
 pub(super) const COUNTS: &[Sum] = &[
@@ -106,13 +117,16 @@ pub(super) const COUNTS: &[Sum] = &[
 
 /// Every sum, for carrying them through a subquery.
 fn all_sums() -> impl Iterator<Item = Sum> {
-    [SAMPLES, PERIOD, WEIGHT, LATENCY]
+    [SAMPLES, PERIOD, SQUARES, WEIGHT, LATENCY]
         .into_iter()
         .chain(COUNTS.iter().copied())
 }
 
 /// Events whose periods add up to a count of something.
-const COUNTED_EVENTS: &str = "SELECT event_id FROM events WHERE population != ''";
+pub(super) const COUNTED_EVENTS: &str = "SELECT event_id FROM events WHERE population != ''";
+
+/// Clocks: their periods are nanoseconds, whatever a recording calls its population.
+const CLOCKS: &str = "SELECT event_id FROM events WHERE startsWith(population, 'ns ') OR match(name, '^(cpu|task)-clock(:|$)')";
 
 /// A function without a name is shown, and asked for, as this.
 const FUNCTION: &str = "if(function = '', '[unknown]', function)";
@@ -422,12 +436,23 @@ impl Source {
         self.counted(&self.sum_if(PERIOD, condition))
     }
 
+    /// What the estimate of events counts: `ns` of a clock, else `events`; empty where there is none.
+    pub(super) fn est_unit(&self) -> String {
+        format!(
+            "multiIf(countIf({}) > 0, '', countIf(s.event_id IN ({CLOCKS})) > 0, 'ns', 'events')",
+            self.uncounted()
+        )
+    }
+
     fn counted(&self, sum: &str) -> String {
-        let uncounted = match self.table {
+        format!("if(countIf({}) > 0, NULL, {sum})", self.uncounted())
+    }
+
+    fn uncounted(&self) -> String {
+        match self.table {
             Table::Functions => "isNull(s.est_events)".to_owned(),
             _ => format!("s.event_id NOT IN ({COUNTED_EVENTS})"),
-        };
-        format!("if(countIf({uncounted}) > 0, NULL, {sum})")
+        }
     }
 
     /// The expression of the number of hosts.

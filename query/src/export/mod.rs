@@ -13,12 +13,15 @@ use crate::answer::{Answer, Value};
 /// What stands for paths that were cut.
 const OTHER: &str = "[other]";
 
-/// Paths of one event, whose sums are never added to those of another.
+/// Paths of one event and kind of latency, whose sums are never added to those of another.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
-    /// Tier and name.
+    /// Tier, name, kind of latency.
     pub(crate) tier: String,
     pub(crate) name: String,
+    pub(crate) kind: String,
+    /// What its values are of.
+    pub(crate) unit: String,
     pub(crate) paths: Vec<Path>,
 }
 
@@ -30,11 +33,20 @@ pub(crate) struct Path {
     pub(crate) samples: u64,
     /// Of the estimator asked for.
     pub(crate) value: f64,
-    /// Σ weight, cycles.
-    pub(crate) weight: f64,
 }
 
-/// The paths of an answer by event, in the order of the answer; `by` is a column.
+/// Unit of an estimator in a row; of estimated events each row says it.
+fn unit(answer: &Answer, row: &[Value], by: &str) -> String {
+    let column = answer.column(by).and_then(|at| answer.columns.get(at));
+    let unit = column.map_or("", |column| column.unit);
+    let told = unit
+        .strip_prefix("of ")
+        .and_then(|name| answer.column(name));
+    told.and_then(|at| row.get(at))
+        .map_or_else(|| unit.to_owned(), Value::to_string)
+}
+
+/// The paths of an answer by event, in the order of the answer; `by` is a column. Events that it cannot weigh are left out.
 pub(crate) fn events(answer: &Answer, by: &str) -> Vec<Event> {
     let place = |name: &str| answer.column(name);
     let cell = |row: &'_ [Value], name: &str| place(name).and_then(|at| row.get(at).cloned());
@@ -43,31 +55,32 @@ pub(crate) fn events(answer: &Answer, by: &str) -> Vec<Event> {
             .map(|value| value.to_string())
             .unwrap_or_default()
     };
-    let real = |row: &[Value], name: &str| match cell(row, name) {
-        Some(Value::Real(real)) => real,
-        Some(Value::Number(number)) => number as f64,
-        _ => 0.0,
-    };
     let mut events: Vec<Event> = Vec::new();
     for row in &answer.rows {
-        let (tier, name) = (text(row, "tier"), text(row, "event"));
+        let [tier, name, kind] = ["tier", "event", "latency_kind"].map(|name| text(row, name));
+        let value = match cell(row, by) {
+            Some(Value::Real(real)) => real,
+            Some(Value::Number(number)) => number as f64,
+            _ => continue,
+        };
         let path = Path {
             frames: text(row, "path").split(';').map(str::to_owned).collect(),
             samples: match cell(row, "samples") {
                 Some(Value::Number(samples)) => samples,
                 _ => 0,
             },
-            value: real(row, by),
-            weight: real(row, "weight"),
+            value,
         };
         match events
             .iter_mut()
-            .find(|event| event.tier == tier && event.name == name)
+            .find(|event| event.tier == tier && event.name == name && event.kind == kind)
         {
             Some(event) => event.paths.push(path),
             None => events.push(Event {
                 tier,
                 name,
+                kind,
+                unit: unit(answer, row, by),
                 paths: vec![path],
             }),
         }
@@ -75,19 +88,11 @@ pub(crate) fn events(answer: &Answer, by: &str) -> Vec<Event> {
     events
 }
 
-/// One line a path, `frame;frame value`; with several events each has a root of its own. What was cut is a last line where
-/// values are samples.
+/// One line a path, `frame;frame value`, of an answer of one event. What was cut is a last line where values are samples.
 pub(crate) fn folded(answer: &Answer, by: &str) -> String {
-    let events = events(answer, by);
-    let several = events.len() > 1;
     let mut out = String::new();
-    for event in &events {
-        for path in &event.paths {
-            if several {
-                let _ = write!(out, "{};", event.name.replace(';', ":"));
-            }
-            let _ = writeln!(out, "{} {:.0}", line(&path.frames), path.value);
-        }
+    for path in events(answer, by).iter().flat_map(|event| &event.paths) {
+        let _ = writeln!(out, "{} {:.0}", line(&path.frames), path.value);
     }
     if let Some(other) = answer.other.as_ref().filter(|_| by == "samples") {
         let _ = writeln!(out, "{OTHER} {}", other.samples);
@@ -108,13 +113,15 @@ mod tests {
     use crate::answer::{Column, Completeness, Other};
 
     pub(super) fn answer() -> Answer {
-        let row = |path: &str, event: &str, samples, weight| {
+        let row = |path: &str, event: &str, samples, weight, est_events| {
             vec![
                 Value::Text(path.to_owned()),
                 Value::Text("precise".to_owned()),
                 Value::Text(event.to_owned()),
                 Value::Number(samples),
                 Value::Real(weight),
+                est_events,
+                Value::Text("events".to_owned()),
             ]
         };
         Answer {
@@ -124,11 +131,13 @@ mod tests {
                 Column::text("event"),
                 Column::number("samples", "samples"),
                 Column::real("weight", "cycles"),
+                Column::real("est_events", "of est_unit"),
+                Column::text("est_unit"),
             ],
             rows: vec![
-                row("main;f", "loads", 3, 90.0),
-                row("main;f\n g", "loads", 2, 7.0),
-                row("main", "stores", 5, 0.0),
+                row("main;f", "loads", 3, 90.0, Value::Null),
+                row("main;f\n g", "loads", 2, 7.0, Value::Null),
+                row("main", "stores", 5, 0.0, Value::Real(500.0)),
             ],
             parts: Vec::new(),
             other: Some(Other {
@@ -142,14 +151,26 @@ mod tests {
     }
 
     #[test]
-    fn folded_lines_keep_events_apart_and_count_what_was_cut() {
+    fn folded_lines_are_paths_and_count_what_was_cut() {
+        let mut of_loads = answer();
+        of_loads.rows.pop();
         assert_eq!(
-            folded(&answer(), "samples"),
-            "loads;main;f 3\nloads;main;f\u{fffd} g 2\nstores;main 5\n[other] 4\n"
+            folded(&of_loads, "samples"),
+            "main;f 3\nmain;f\u{fffd} g 2\n[other] 4\n"
         );
         assert_eq!(
-            folded(&answer(), "weight"),
-            "loads;main;f 90\nloads;main;f\u{fffd} g 7\nstores;main 0\n"
+            folded(&of_loads, "weight"),
+            "main;f 90\nmain;f\u{fffd} g 7\n"
+        );
+    }
+
+    #[test]
+    fn events_that_an_estimator_cannot_weigh_are_left_out_and_units_are_told() {
+        let events = events(&answer(), "est_events");
+        assert_eq!(events.len(), 1);
+        assert_eq!(
+            (events[0].name.as_str(), events[0].unit.as_str()),
+            ("stores", "events")
         );
     }
 }

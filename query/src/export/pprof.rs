@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use super::{OTHER, events};
 use crate::answer::Answer;
+use crate::ask::Estimator;
 
 /// Texts by number; the first is empty.
 #[derive(Debug)]
@@ -67,11 +68,33 @@ fn packed(out: &mut Vec<u8>, field: u64, values: &[u64]) {
     bytes(out, field, &inner);
 }
 
-/// The profile: samples, and weight in cycles; tier and event of each sample are labels. `range` in nanoseconds since 1970.
-pub(crate) fn pprof(answer: &Answer, (since_ns, until_ns): (u64, u64)) -> Vec<u8> {
+/// A kind of value: its name, its unit in pprof's words, and what each path has of it.
+type Kind = (&'static str, String, Vec<u64>);
+
+/// What an answer of one event knows of its paths; estimates that it cannot make are no kind of value.
+fn kinds(answer: &Answer) -> Vec<Kind> {
+    let known = Estimator::ALL.iter().filter_map(|estimator| {
+        let events = events(answer, estimator.name());
+        let unit = match events.first()?.unit.as_str() {
+            "samples" | "events" => "count",
+            "ns" => "nanoseconds",
+            other => other,
+        };
+        let paths = events.iter().flat_map(|event| &event.paths);
+        let values: Vec<u64> = paths.map(|path| whole(path.value)).collect();
+        let is_kind = *estimator == Estimator::Samples || values.iter().any(|value| *value > 0);
+        is_kind.then(|| (estimator.name(), unit.to_owned(), values))
+    });
+    known.collect()
+}
+
+/// The profile of an answer of one event: samples, and further estimators where there are any; `by` is shown unless the
+/// reader chooses. Tier and event of each sample are labels. `range` in nanoseconds since 1970.
+pub(crate) fn pprof(answer: &Answer, by: Estimator, (since_ns, until_ns): (u64, u64)) -> Vec<u8> {
     let mut out = Vec::new();
     let mut strings = Strings::new();
-    for (name, unit) in [("samples", "count"), ("weight", "cycles")] {
+    let kinds = kinds(answer);
+    for (name, unit, _) in &kinds {
         let mut kind = Vec::new();
         number(&mut kind, 1, strings.number(name));
         number(&mut kind, 2, strings.number(unit));
@@ -80,7 +103,7 @@ pub(crate) fn pprof(answer: &Answer, (since_ns, until_ns): (u64, u64)) -> Vec<u8
     // A function is a location: places within functions are not what a path is made of.
     let mut functions: BTreeMap<String, u64> = BTreeMap::new();
     let mut sample = |frames: &[String],
-                      values: [u64; 2],
+                      values: &[u64],
                       labels: &[(&str, &str)],
                       out: &mut Vec<u8>,
                       strings: &mut Strings| {
@@ -94,7 +117,7 @@ pub(crate) fn pprof(answer: &Answer, (since_ns, until_ns): (u64, u64)) -> Vec<u8
             .collect();
         let mut one = Vec::new();
         packed(&mut one, 1, &innermost_first);
-        packed(&mut one, 2, &values);
+        packed(&mut one, 2, values);
         for (key, value) in labels {
             let mut label = Vec::new();
             number(&mut label, 1, strings.number(key));
@@ -103,25 +126,27 @@ pub(crate) fn pprof(answer: &Answer, (since_ns, until_ns): (u64, u64)) -> Vec<u8
         }
         bytes(out, 2, &one);
     };
-    for event in events(answer, "samples") {
-        for path in &event.paths {
-            // Weights are sums of whole cycles.
-            let values = [path.samples, whole(path.weight)];
-            let labels = [
-                ("event", event.name.as_str()),
-                ("tier", event.tier.as_str()),
-            ];
-            sample(&path.frames, values, &labels, &mut out, &mut strings);
-        }
+    let all = events(answer, Estimator::Samples.name());
+    let paths = all
+        .iter()
+        .flat_map(|event| event.paths.iter().map(move |path| (event, path)));
+    for (at, (event, path)) in paths.enumerate() {
+        let values = kinds.iter();
+        let values: Vec<u64> = values
+            .map(|(_, _, values)| values.get(at).copied().unwrap_or(0))
+            .collect();
+        let labels = [
+            ("event", event.name.as_str()),
+            ("tier", event.tier.as_str()),
+        ];
+        sample(&path.frames, &values, &labels, &mut out, &mut strings);
     }
     if let Some(other) = &answer.other {
-        sample(
-            &[OTHER.to_owned()],
-            [other.samples, 0],
-            &[],
-            &mut out,
-            &mut strings,
-        );
+        let mut values = vec![0; kinds.len()];
+        if let Some(samples) = values.first_mut() {
+            *samples = other.samples;
+        }
+        sample(&[OTHER.to_owned()], &values, &[], &mut out, &mut strings);
     }
     for (name, id) in &functions {
         let (mut line, mut location, mut function) = (Vec::new(), Vec::new(), Vec::new());
@@ -136,7 +161,12 @@ pub(crate) fn pprof(answer: &Answer, (since_ns, until_ns): (u64, u64)) -> Vec<u8
     for note in &answer.notes {
         number(&mut out, 13, strings.number(note));
     }
-    number(&mut out, 14, strings.number("samples"));
+    let shown = kinds.iter().find(|(name, ..)| *name == by.name());
+    number(
+        &mut out,
+        14,
+        strings.number(shown.map_or("samples", |(name, ..)| name)),
+    );
     number(&mut out, 9, since_ns);
     number(&mut out, 10, until_ns.saturating_sub(since_ns));
     for text in &strings.all {
@@ -148,7 +178,7 @@ pub(crate) fn pprof(answer: &Answer, (since_ns, until_ns): (u64, u64)) -> Vec<u8
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "sums of u32; what is above is clamped"
+    reason = "sums of whole numbers; what is above is clamped"
 )]
 fn whole(real: f64) -> u64 {
     real.max(0.0) as u64

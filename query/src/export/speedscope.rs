@@ -8,7 +8,7 @@ use super::events;
 use crate::answer::Answer;
 
 /// The document; weights are of the column `by`.
-pub(crate) fn speedscope(answer: &Answer, by: &str, unit: &str) -> Json {
+pub(crate) fn speedscope(answer: &Answer, by: &str) -> Json {
     let events = events(answer, by);
     let mut frames: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names: Vec<Json> = Vec::new();
@@ -28,8 +28,8 @@ pub(crate) fn speedscope(answer: &Answer, by: &str, unit: &str) -> Json {
         }
         profiles.push(json!({
             "type": "sampled",
-            "name": format!("{} ({}, {by} [{unit}])", event.name, event.tier),
-            "unit": "none",
+            "name": format!("{} ({}, {by} [{}])", event.name, event.tier, event.unit),
+            "unit": if event.unit == "ns" { "nanoseconds" } else { "none" },
             "startValue": 0,
             "endValue": weights.iter().sum::<f64>(),
             "samples": samples,
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn each_event_is_a_profile_and_weights_end_where_they_say() {
-        let document = speedscope(&answer(), "weight", "cycles");
+        let document = speedscope(&answer(), "weight");
         assert_eq!(document["shared"]["frames"][0]["name"], "main");
         assert_eq!(document["profiles"][0]["samples"], json!([[0, 1], [0, 2]]));
         assert_eq!(document["profiles"][0]["weights"], json!([90.0, 7.0]));

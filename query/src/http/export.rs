@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
-use super::questions::{Pairs, unreadable, with_completeness};
+use super::questions::{Pairs, unreadable, with_completeness, with_notes};
 use crate::ask::{Estimator, Name, Question};
 use crate::export;
 use crate::metrics;
@@ -36,15 +36,20 @@ impl Export {
     pub(super) const fn about(self) -> &'static str {
         match self {
             Self::Pprof => {
-                "Call paths as a pprof profile: samples and weight, tier and event as labels."
+                "Call paths of one event as a pprof profile: samples and the estimators it has, `by` first; tier and event as labels."
             }
             Self::Folded => {
-                "Call paths as folded stacks: one line a path, with the estimator `by`."
+                "Call paths of one event as folded stacks: one line a path, with the estimator `by`; the header `memwide-notes` says which event."
             }
             Self::Speedscope => {
                 "Call paths for speedscope: one profile an event, by the estimator `by`."
             }
         }
+    }
+
+    /// Formats that add paths up, or know one set of units only.
+    const fn is_of_one_event(self) -> bool {
+        matches!(self, Self::Pprof | Self::Folded)
     }
 
     pub(super) const fn content_type(self) -> &'static str {
@@ -69,25 +74,23 @@ pub(super) async fn answer(
 
 async fn answered(export: Export, service: &Service, pairs: Pairs) -> Result<Response, Problem> {
     let pairs = pairs.map_err(|rejection| unreadable(&rejection))?.0;
-    let question = Question::parse(Name::Flamegraph, &pairs, Service::now_ns())?;
-    let by = match &question {
-        Question::Flamegraph(flamegraph) => flamegraph.by,
-        _ => Estimator::default(),
-    };
+    let mut question = Question::parse(Name::Flamegraph, &pairs, Service::now_ns())?;
+    let mut by = Estimator::default();
+    if let Question::Flamegraph(flamegraph) = &mut question {
+        by = flamegraph.by;
+        flamegraph.one_event |= export.is_of_one_event();
+    }
     let range = question.plan().range;
     let answer = service.answer(&question).await?;
-    let unit = answer
-        .column(by.name())
-        .and_then(|at| answer.columns.get(at));
-    let unit = unit.map_or("", |column| column.unit);
     let body = match export {
-        Export::Pprof => export::pprof(&answer, (range.since_ns, range.until_ns)),
+        Export::Pprof => export::pprof(&answer, by, (range.since_ns, range.until_ns)),
         Export::Folded => export::folded(&answer, by.name()).into_bytes(),
-        Export::Speedscope => export::speedscope(&answer, by.name(), unit)
+        Export::Speedscope => export::speedscope(&answer, by.name())
             .to_string()
             .into_bytes(),
     };
     let mut response = ([(header::CONTENT_TYPE, export.content_type())], body).into_response();
     with_completeness(&mut response, &answer.completeness);
+    with_notes(&mut response, &answer.notes);
     Ok(response)
 }

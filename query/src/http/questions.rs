@@ -14,6 +14,9 @@ use crate::service::Service;
 /// Header with the completeness where the body has no room for it.
 pub(super) const COMPLETENESS: &str = "memwide-completeness";
 
+/// Header with the notes where the body has no room for them.
+const NOTES: &str = "memwide-notes";
+
 pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 pub(super) async fn answer(
@@ -44,6 +47,7 @@ async fn answered(
                 render::csv(&answer),
             );
             with_completeness(&mut response, &answer.completeness);
+            with_notes(&mut response, &answer.notes);
             response
         }
         "table" => text("text/plain; charset=utf-8", render::table(&answer)),
@@ -61,6 +65,14 @@ pub(super) fn with_completeness(
 ) {
     if let Ok(value) = HeaderValue::from_str(&completeness.to_json().to_string()) {
         response.headers_mut().insert(COMPLETENESS, value);
+    }
+}
+
+/// What a reader must know, where the body has no room for it.
+pub(super) fn with_notes(response: &mut Response, notes: &[String]) {
+    let notes = serde_json::json!(notes).to_string();
+    if let Ok(value) = HeaderValue::from_bytes(notes.as_bytes()) {
+        response.headers_mut().insert(NOTES, value);
     }
 }
 

@@ -32,6 +32,29 @@ pub(crate) fn key_of(record: &Json, names: &[&str]) -> Key {
         .collect()
 }
 
+/// What a sample counts for in shares: the events it stands for, where the event says what it counts.
+pub(crate) fn counts_for(row: &Sample) -> f64 {
+    if row.event == "mem-loads,ldlat=30" {
+        1.0
+    } else {
+        row.period as f64
+    }
+}
+
+/// What they count for together.
+pub(crate) fn count_for<'a>(rows: impl IntoIterator<Item = &'a Sample>) -> f64 {
+    rows.into_iter().map(counts_for).sum()
+}
+
+/// What shares of an event are of.
+pub(crate) fn share_of(event: &Json) -> &'static str {
+    if event == "mem-loads,ldlat=30" {
+        "samples"
+    } else {
+        "est_events"
+    }
+}
+
 /// Mean weight; null where the event measures none.
 pub(crate) fn mean(of: &[&Sample]) -> Json {
     if of.is_empty() || of[0].latency_kind == LatencyKind::None {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::count::{Sample, close, grouped, key_of};
+use crate::count::{Sample, close, count_for, counts_for, grouped, key_of, share_of};
 use crate::support::{Running, running};
 use crate::truth::{ALL, function, rows};
 
@@ -67,12 +67,18 @@ async fn check(running: &Running, question: &str, before: &[Sample], after: &[Sa
         for (at, (side, name)) in sides.iter().zip(["before", "after"]).enumerate() {
             let samples = side.get(&key).map_or(0, Vec::len);
             let of_event = side.iter().filter(|(other, _)| other[1] == key[1]);
-            let whole: usize = of_event.map(|(_, rows)| rows.len()).sum();
-            shares[at] = samples as f64 / whole as f64;
-            variance += shares[at] * (1.0 - shares[at]) / whole as f64;
+            let whole: f64 = of_event.map(|(_, rows)| count_for(rows)).sum();
+            shares[at] = side.get(&key).map_or(0.0, count_for) / whole;
+            let deviates = |(own, row): (bool, &Sample)| {
+                (counts_for(row) * (f64::from(u8::from(own)) - shares[at]) / whole).powi(2)
+            };
+            let rows = side.iter().filter(|(other, _)| other[1] == key[1]);
+            let rows = rows.flat_map(|(other, rows)| rows.iter().map(|row| (*other == key, row)));
+            variance += rows.map(deviates).sum::<f64>();
             assert_eq!(record[format!("samples_{name}")], samples, "{what}");
             close(&record[format!("share_{name}")], &json!(shares[at]), &what);
         }
+        assert_eq!(record["share_of"], share_of(&record["event"]), "{what}");
         let change = shares[1] - shares[0];
         close(&record["change"], &json!(change), &what);
         assert!(

@@ -235,7 +235,10 @@ async fn further(running: &Running, client: &mut QueryClient<tonic::transport::C
     check!(lines, LinesRequest {}, "lines?{}");
     check!(
         flamegraph,
-        FlamegraphRequest { by: String::new() },
+        FlamegraphRequest {
+            by: String::new(),
+            one_event: false
+        },
         "flamegraph?{}"
     );
     check!(

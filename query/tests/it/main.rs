@@ -7,6 +7,7 @@
 )]
 
 mod api;
+mod clock;
 mod cookbook;
 mod count;
 mod difference;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memwide_model::{Locality, Op};
 use serde_json::{Value as Json, json};
 
-use crate::count::{Key, Sample, close, grouped, key_of, mean};
+use crate::count::{Key, Sample, close, count_for, counts_for, grouped, key_of, mean, share_of};
 use crate::support::{Reply, Running, running};
 use crate::truth::{ALL, BEGIN, DATA, HOSTS, PART, function, rows};
 
@@ -97,10 +97,8 @@ fn functions(reply: &Reply, samples: &[Sample]) {
     let records = reply.records();
     assert_eq!(records.len(), expected.len());
     let of_event = |event: &Json| {
-        samples
-            .iter()
-            .filter(|row| is_remote(row) && event == row.event)
-            .count()
+        let of = samples.iter();
+        count_for(of.filter(|row| is_remote(row) && event == row.event))
     };
     for record in &records {
         let rows = &expected[&key_of(record, &names)];
@@ -114,14 +112,11 @@ fn functions(reply: &Reply, samples: &[Sample]) {
         assert_eq!(record["samples"], remote.len(), "{what}");
         assert_eq!(record["local_samples"], local.len(), "{what}");
         assert_eq!(record["hosts"], hosts.len(), "{what}");
-        let ratio = |part: usize, of: usize| json!(part as f64 / of as f64);
-        let share = ratio(remote.len(), of_event(&record["event"]));
+        let [far, near] = [&remote, &local].map(|rows| count_for(rows.iter().copied()));
+        let share = json!(far / of_event(&record["event"]));
         close(&record["share"], &share, &what);
-        close(
-            &record["remote_ratio"],
-            &ratio(remote.len(), remote.len() + local.len()),
-            &what,
-        );
+        assert_eq!(record["share_of"], share_of(&record["event"]), "{what}");
+        close(&record["remote_ratio"], &json!(far / (far + near)), &what);
         close(&record["mean_remote_latency"], &mean(&remote), &what);
         close(&record["mean_local_latency"], &mean(&local), &what);
         let period = remote.iter().map(|row| row.period as f64).sum::<f64>();
@@ -131,12 +126,12 @@ fn functions(reply: &Reply, samples: &[Sample]) {
             &if counted { json!(period) } else { Json::Null },
             &what,
         );
-        interval(record, share.as_f64().unwrap(), samples);
+        interval(record, &remote, samples);
     }
 }
 
 /// Fewer than eight host-hours: the interval is that of the samples, and says so.
-fn interval(record: &Json, share: f64, samples: &[Sample]) {
+fn interval(record: &Json, of_row: &[&Sample], samples: &[Sample]) {
     let of: Vec<&Sample> = samples
         .iter()
         .filter(|row| is_remote(row) && record["event"] == row.event)
@@ -147,7 +142,15 @@ fn interval(record: &Json, share: f64, samples: &[Sample]) {
         .collect();
     assert_eq!(record["clusters"], clusters.len(), "{record}");
     assert_eq!(record["ci_basis"], "sampling_only");
-    let (n, z2) = (of.len() as f64, 1.959_964_f64.powi(2));
+    // As many samples of equal size as give the same variance.
+    let whole = count_for(of.iter().copied());
+    let share = count_for(of_row.iter().copied()) / whole;
+    let deviates = |row: &&Sample| {
+        let is_of = of_row.iter().any(|other| other.time == row.time);
+        (counts_for(row) * (f64::from(u8::from(is_of)) - share) / whole).powi(2)
+    };
+    let variance: f64 = of.iter().map(deviates).sum();
+    let (n, z2) = (share * (1.0 - share) / variance, 1.959_964_f64.powi(2));
     let middle = (share + z2 / 2.0 / n) / (1.0 + z2 / n);
     let half = (z2 * (share * (1.0 - share) / n + z2 / (4.0 * n * n))).sqrt() / (1.0 + z2 / n);
     for (name, expected) in [("share_low", middle - half), ("share_high", middle + half)] {
@@ -205,11 +208,13 @@ fn places(reply: &Reply, samples: &[Sample]) {
     let records = reply.part("places");
     assert!(records.len() == expected.len() || expected.len() > 10 * HOSTS.len());
     for record in &records {
-        assert_eq!(
-            record["samples"],
-            expected[&key_of(record, &names)].len(),
-            "{record}"
-        );
+        let rows = &expected[&key_of(record, &names)];
+        assert_eq!(record["samples"], rows.len(), "{record}");
+        let key = key_of(record, &OF);
+        let of_all = samples.iter();
+        let whole = count_for(of_all.filter(|row| is_remote(row) && of(row) == key));
+        let share = json!(count_for(rows) / whole);
+        close(&record["share"], &share, &record.to_string());
     }
 }
 
@@ -264,6 +269,11 @@ fn data(reply: &Reply, samples: &[Sample], of_all: &[Sample]) {
     for record in &records {
         let rows = &expected[&key_of(record, &names)];
         assert_eq!(record["samples"], rows.len(), "{record}");
+        let key = key_of(record, &OF);
+        let of_all_data = samples.iter();
+        let whole = count_for(of_all_data.filter(|row| is_remote(row) && of(row) == key));
+        let share = json!(count_for(rows) / whole);
+        close(&record["share"], &share, &record.to_string());
         let pages: BTreeSet<(&str, u32, u64)> = rows
             .iter()
             .map(|row| (row.host, row.pid, row.addr >> 12))

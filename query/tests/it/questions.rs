@@ -6,6 +6,7 @@ use memwide_model::{LatencyKind, Locality, Snoop, Tier};
 use memwide_store::rows::SampleRow;
 use serde_json::{Value as Json, json};
 
+use crate::count::{counts_for, share_of};
 use crate::support::{Running, encoded, running};
 use crate::truth::{self, ALL, FUNCTIONS, HOSTILE, HOSTS, PART, SAMPLES, function, rows};
 
@@ -20,6 +21,8 @@ struct Summed {
     n_hitm_rmt: u64,
     n_page_known: u64,
     n_blocked: u64,
+    /// What shares are of.
+    counts_for: f64,
     hosts: Vec<&'static str>,
 }
 
@@ -36,6 +39,7 @@ fn summed(
         sums.weight += f64::from(row.weight);
         sums.latency_cycles += f64::from(row.weight) * row.period as f64;
         sums.est_events += row.period as f64;
+        sums.counts_for += counts_for(&row);
         sums.n_hitm += u64::from(row.snoop == Snoop::HitM);
         sums.n_hitm_rmt +=
             u64::from(row.snoop == Snoop::HitM && row.hw_locality == Locality::Remote);
@@ -56,6 +60,17 @@ async fn check(
     columns: &[&str],
     expected: &BTreeMap<Key, Summed>,
 ) {
+    check_of(running, question, table, columns, (expected, expected)).await;
+}
+
+/// The same; shares are of `whole`.
+async fn check_of(
+    running: &Running,
+    question: &str,
+    table: &str,
+    columns: &[&str],
+    (expected, whole): (&BTreeMap<Key, Summed>, &BTreeMap<Key, Summed>),
+) {
     let reply = running.get(&format!("/api/v1/{question}")).await;
     assert_eq!(
         reply.json()["source_table"],
@@ -73,7 +88,7 @@ async fn check(
         let sums = expected
             .get(&key)
             .unwrap_or_else(|| panic!("{question}: {key:?} was not expected"));
-        let of_group: u64 = expected
+        let of_group: f64 = whole
             .iter()
             .filter(|(other, _)| {
                 columns
@@ -81,13 +96,14 @@ async fn check(
                     .zip(other.iter().zip(&key))
                     .all(|(column, (a, b))| !["tier", "event"].contains(column) || a == b)
             })
-            .map(|(_, sums)| sums.samples)
+            .map(|(_, sums)| sums.counts_for)
             .sum();
         let share = record["share"].as_f64().unwrap();
         assert!(
-            (share - sums.samples as f64 / of_group as f64).abs() < 1e-9,
+            (share - sums.counts_for / of_group).abs() < 1e-9,
             "{question}: {key:?} {share}"
         );
+        assert_eq!(record["share_of"], share_of(&record["event"]), "{question}");
         let expected = json!({
             "samples": sums.samples,
             "n_hitm": sums.n_hitm,
@@ -108,9 +124,14 @@ async fn check(
         real("latency_cycles", sums.latency_cycles);
         // Intel's load latency samples randomly tagged loads: the sum of its periods estimates nothing.
         if record["event"] == "mem-loads,ldlat=30" {
-            assert_eq!(record["est_events"], Json::Null, "{question}: {key:?}");
+            assert_eq!(
+                (&record["est_events"], &record["est_unit"]),
+                (&Json::Null, &json!("")),
+                "{question}: {key:?}"
+            );
         } else {
             real("est_events", sums.est_events);
+            assert_eq!(record["est_unit"], "events", "{question}: {key:?}");
         }
     }
 }
@@ -223,33 +244,25 @@ async fn one_filter_at_a_time(running: &Running) {
         &stores,
     )
     .await;
+    // The share of one function is that among all.
+    let whole = summed(|_| true, function_key);
     for (_, name) in FUNCTIONS {
         let one = summed(|row| function(row) == *name, function_key);
         let name = encoded(name);
-        check(
-            running,
-            &format!("functions?{ALL}&function={name}"),
-            "fleet_1h",
-            FUNCTION_KEY,
-            &one,
-        )
-        .await;
-        check(
-            running,
-            &format!("functions?{ALL}&context=user,syscall&function={name}"),
-            "functions",
-            FUNCTION_KEY,
-            &one,
-        )
-        .await;
-        check(
-            running,
-            &format!("functions?{ALL}&snoop=unknown,none,miss,hit,peer,fwd,hitm&function={name}"),
-            "samples",
-            FUNCTION_KEY,
-            &one,
-        )
-        .await;
+        for (further, table) in [
+            ("", "fleet_1h"),
+            ("&context=user,syscall", "functions"),
+            ("&snoop=unknown,none,miss,hit,peer,fwd,hitm", "samples"),
+        ] {
+            check_of(
+                running,
+                &format!("functions?{ALL}{further}&function={name}"),
+                table,
+                FUNCTION_KEY,
+                (&one, &whole),
+            )
+            .await;
+        }
     }
     let with_build = summed(|row| row.function_id != 4, function_key);
     check(
@@ -411,6 +424,12 @@ async fn the_rest(running: &Running) {
     );
     assert_eq!(records[0]["latency_kind"], LatencyKind::Use.name());
     let notes = answer["notes"].to_string();
+    for said in [
+        "`use` is load latency",
+        "latency_cycles where est_events is null",
+    ] {
+        assert!(notes.contains(said), "{notes}");
+    }
     assert!(notes.contains("cut after 2 rows"), "{notes}");
 
     let reply = running

@@ -33,6 +33,7 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) completeness: Option<String>,
+    pub(crate) notes: Option<String>,
     pub(crate) policy: String,
     pub(crate) body: Vec<u8>,
 }
@@ -161,6 +162,7 @@ impl Running {
                 status: response.status().as_u16(),
                 content_type: header("content-type").unwrap_or_default(),
                 completeness: header("memwide-completeness"),
+                notes: header("memwide-notes"),
                 policy: header("content-security-policy").unwrap_or_default(),
                 body: response.body_mut().read_to_vec().unwrap(),
             }

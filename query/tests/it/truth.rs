@@ -145,7 +145,12 @@ pub(crate) fn sample(i: u64) -> SampleRow<'static> {
         data_id: data.id,
         region: data.region,
         data_src: 0,
-        period: if event_id == 3 { 1 } else { 1_009 },
+        // A budget changes periods within the range.
+        period: match event_id {
+            3 => 1,
+            1 => 1_009,
+            _ => [4_001, 1_009][usize::from(i > SAMPLES / 3)],
+        },
         weight,
         ins_lat: 0,
         retire_lat: 0,

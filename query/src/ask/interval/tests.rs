@@ -1,16 +1,25 @@
 use super::*;
 
-fn sums(clusters: &[(f64, f64)]) -> Sums {
-    let mut sums = Sums::default();
+fn moments(clusters: &[(f64, f64)]) -> Moments {
+    let mut sums = Moments::default();
     for (y, x) in clusters {
         sums.y += y;
         sums.yy += y * y;
         sums.xy += x * y;
         sums.x += x;
         sums.xx += x * x;
-        sums.clusters += 1;
+        sums.singles_y += y;
+        sums.singles_x += x;
     }
     sums
+}
+
+fn sums(clusters: &[(f64, f64)]) -> Sums {
+    Sums {
+        samples: moments(clusters),
+        periods: Moments::default(),
+        clusters: clusters.len() as u64,
+    }
 }
 
 #[test]
@@ -22,19 +31,19 @@ fn quantiles_are_those_of_the_tables() {
 
 #[test]
 fn few_clusters_give_a_lower_bound_and_many_tell_how_hosts_differ() {
-    let (even, basis) = sums(&[(20.0, 100.0)]).interval();
+    let (even, basis) = sums(&[(20.0, 100.0)]).interval(Of::Samples);
     assert_eq!(basis, "sampling_only");
     let [low, high] = even.unwrap();
     assert!((low - 0.1334).abs() < 1e-3 && (high - 0.2888).abs() < 1e-3);
     // Eight hosts: the same share everywhere, and all of it on one.
-    let (even, basis) = sums(&[(20.0, 100.0); 8]).interval();
+    let (even, basis) = sums(&[(20.0, 100.0); 8]).interval(Of::Samples);
     assert_eq!(basis, "clusters");
     let mut uneven = [(0.0, 100.0); 8];
     uneven[0].0 = 160.0;
-    let (uneven, _) = sums(&uneven.map(|(y, x)| (y / 2.0, x))).interval();
+    let (uneven, _) = sums(&uneven.map(|(y, x)| (y / 2.0, x))).interval(Of::Samples);
     let width = |interval: Option<[f64; 2]>| interval.map(|[low, high]| high - low).unwrap();
     assert!(width(uneven) > 3.0 * width(even));
-    assert_eq!(Sums::default().interval(), (None, "none"));
+    assert_eq!(Sums::default().interval(Of::Samples), (None, "none"));
 }
 
 /// Hosts differ, and samples come in bursts: intervals of clusters cover the truth, those of samples alone do not.
@@ -59,9 +68,9 @@ fn intervals_of_clusters_cover_what_they_say_on_uneven_hosts() {
             })
             .collect();
         let sums = sums(&clusters);
-        let [low, high] = sums.interval().0.unwrap();
+        let [low, high] = sums.interval(Of::Samples).0.unwrap();
         covered += u32::from(low <= 0.2 && 0.2 <= high);
-        let [low, high] = wilson(sums.y / sums.x, sums.x, Z);
+        let [low, high] = wilson(sums.samples.share(), sums.samples.x, Z);
         by_samples += u32::from(low <= 0.2 && 0.2 <= high);
     }
     assert!(f64::from(covered) >= 0.93 * f64::from(rounds), "{covered}");
@@ -73,11 +82,7 @@ fn intervals_of_clusters_cover_what_they_say_on_uneven_hosts() {
 
 #[test]
 fn sums_of_another_row_are_no_interval() {
-    let sums = Sums {
-        y: 1_000.0,
-        x: 5_000.0,
-        ..Sums::default()
-    };
+    let sums = sums(&[(1_000.0, 5_000.0)]);
     for (samples, are) in [
         (1_000, true),
         (1_010, true),
@@ -87,4 +92,53 @@ fn sums_of_another_row_are_no_interval() {
         assert_eq!(sums.are_of(Some(&Value::Number(samples))), are, "{samples}");
     }
     assert!(sums.are_of(None));
+}
+
+/// A period that changes: intervals of estimated events cover the truth, also by samples alone, and those of shares of
+/// samples do not.
+#[test]
+fn intervals_of_events_cover_what_they_say_while_the_period_changes() {
+    let mut state = 5_u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    // Half of the events come while the period is 10 and one in ten is of the row, half while it is 100 and five in ten are.
+    let truth = 0.3;
+    let (mut covered, mut by_samples, rounds) = (0, 0, 500);
+    for _ in 0..rounds {
+        let (mut samples, mut periods) = (Moments::default(), Moments::default());
+        for (period, share) in [(10.0, 0.1), (100.0, 0.5)] {
+            let n = (0..10_000).filter(|_| random() < 1.0 / period).count();
+            let hits = (0..n).filter(|_| random() < share).count();
+            let (n, hits) = (n as f64, hits as f64);
+            samples.y += hits;
+            samples.x += n;
+            periods.y += hits * period;
+            periods.x += n * period;
+            periods.singles_y += hits * period * period;
+            periods.singles_x += n * period * period;
+        }
+        (samples.singles_y, samples.singles_x) = (samples.y, samples.x);
+        let sums = Sums {
+            samples,
+            periods,
+            clusters: 1,
+        };
+        assert!(sums.periods_differ());
+        let covers = |of| {
+            let [low, high] = sums.interval(of).0.unwrap();
+            low <= truth && truth <= high
+        };
+        covered += u32::from(covers(Of::Events));
+        by_samples += u32::from(covers(Of::Samples));
+    }
+    assert!(f64::from(covered) >= 0.93 * f64::from(rounds), "{covered}");
+    assert!(
+        f64::from(by_samples) < 0.1 * f64::from(rounds),
+        "{by_samples}"
+    );
+    assert!(!sums(&[(20.0, 100.0)]).periods_differ());
 }

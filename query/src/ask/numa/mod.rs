@@ -83,7 +83,8 @@ impl Ask for Numa {
         let (range, rounded) = table.rounded(filter);
         let mut statement = Statement::default();
         let keys = [KEYS, &["locality"]].concat();
-        let source = Source::new(&mut statement, table, filter, range, &keys);
+        let all = filter.of_all_functions();
+        let source = Source::new(&mut statement, table, &all, range, &keys);
         let mean = |condition: &str| {
             let (weight, samples) = (
                 source.sum_if(WEIGHT, condition),
@@ -101,12 +102,11 @@ impl Ask for Numa {
             Output::sum(Column::number("local_samples", "samples"), local.clone()),
             Output::sum(
                 Column::real("remote_ratio", "ratio"),
-                format!("{remote} / ({remote} + {local})"),
+                ratio(&source, &remote, &local),
             ),
-            Output::sum(
-                Column::real("est_events", "events"),
-                source.est_events_if(REMOTE),
-            ),
+        ]);
+        outputs.extend(Output::est_events(&source, source.est_events_if(REMOTE)));
+        outputs.extend([
             Output::sum(
                 Column::real("weight", "cycles"),
                 source.sum_if(WEIGHT, REMOTE),
@@ -159,4 +159,10 @@ impl Ask for Numa {
         }
         advice::conclude(answer);
     }
+}
+
+/// The remote part of all whose locality is known: of events where they are estimated, else of samples.
+fn ratio(source: &Source, remote: &str, local: &str) -> String {
+    let [far, near] = [REMOTE, LOCAL].map(|of| source.est_events_if(of));
+    format!("ifNull(({far}) / nullIf({far} + {near}, 0), {remote} / ({remote} + {local}))")
 }

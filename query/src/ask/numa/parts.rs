@@ -1,10 +1,11 @@
 //! What stands behind rows of `numa`: latency, hosts and pods, nodes, data, and the evidence for advice.
 
 use super::super::filter::{Dimension, Filter};
+use super::super::grouped::share;
 use super::super::samples::{CPU_NODE, DATA, FUNCTION, NODES, PAGE_NODE, conditions};
-use super::super::table::{SAMPLES, Source, Table, WEIGHT};
+use super::super::table::{COUNTED_EVENTS, SAMPLES, Source, Table, WEIGHT};
 use super::super::{PartPlan, Plan};
-use super::{LOCAL, REMOTE};
+use super::{LOCAL, REMOTE, ratio};
 use crate::answer::Column;
 use crate::statement::Statement;
 
@@ -113,14 +114,16 @@ fn places(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     let with = [keys.as_slice(), &["locality"]].concat();
     let source = Source::of_functions(&mut statement, table, filter, plan.range, &with, Some(ids));
     let (named, selected) = Source::numbered(&keys);
+    let remote = source.sum_if(SAMPLES, REMOTE);
+    let [share, _] = share("r", Some("e"), "k0, k1, k2, k3");
     statement.sql = format!(
-        "SELECT {named}, r, r / sum(r) OVER (PARTITION BY k0, k1, k2, k3), r / (r + l) FROM \
-         (SELECT {selected}, {remote} AS r, {local} AS l FROM {rows} GROUP BY {named}) WHERE r > 0 \
+        "SELECT {named}, r, {share}, ratio FROM \
+         (SELECT {selected}, {remote} AS r, {events} AS e, {ratio} AS ratio FROM {rows} GROUP BY {named}) WHERE r > 0 \
          ORDER BY k0, k1, k2, k3, r DESC, k4, k5, k6 LIMIT {SHOWN_OF_EACH} BY k0, k1, k2, k3 LIMIT {ROWS_MAX}",
         named = named.join(", "),
         selected = selected.join(", "),
-        remote = source.sum_if(SAMPLES, REMOTE),
-        local = source.sum_if(SAMPLES, LOCAL),
+        events = source.est_events_if(REMOTE),
+        ratio = ratio(&source, &remote, &source.sum_if(SAMPLES, LOCAL)),
         rows = source.rows(),
     );
     let columns = of([
@@ -146,8 +149,8 @@ fn sampled(statement: &mut Statement, filter: &Filter, plan: &Plan, ids: &str) -
          s.latency_kind AS latency_kind, s.locality AS locality, s.host AS host, s.pid AS pid, \
          bitShiftRight(s.addr, 12) AS page, {CPU_NODE} AS cpu_node, {PAGE_NODE} AS page_node, s.op AS op, \
          s.weight AS weight, s.data_id AS data_id, s.region AS region, \
-         if(s.event_id IN (SELECT event_id FROM events WHERE population != '') AND s.retire_lat > 0, \
-         toFloat64(s.retire_lat) * toFloat64(s.period), NULL) AS stall_cycles \
+         if(s.event_id IN ({COUNTED_EVENTS}), toFloat64(s.period), NULL) AS events, \
+         if(isNotNull(events) AND s.retire_lat > 0, toFloat64(s.retire_lat) * events, NULL) AS stall_cycles \
          FROM samples AS s LEFT JOIN ({NODES}) AS n ON n.node_host = s.host \
          LEFT JOIN function_names AS f ON f.function_id = s.function_id \
          WHERE {conditions} AND s.function_id IN ({ids}))"
@@ -186,13 +189,19 @@ fn data(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     let mut any = filter.clone();
     any.clear(&[Dimension::Function, Dimension::Event, Dimension::Op]);
     let conditions = conditions(&mut statement, &any, plan.range);
+    let [share, _] = share(
+        "r.n",
+        Some("r.e"),
+        "r.function, r.module, r.build_id, r.event",
+    );
     statement.sql = format!(
-        "WITH r AS (SELECT function, module, build_id, event, region, data_id, count() AS n, uniqExact(host, pid, page) AS pages \
+        "WITH r AS (SELECT function, module, build_id, event, region, data_id, count() AS n, \
+         if(countIf(isNull(events)) > 0, NULL, sum(events)) AS e, uniqExact(host, pid, page) AS pages \
          FROM {sampled} WHERE locality = 'remote' GROUP BY function, module, build_id, event, region, data_id), \
          u AS (SELECT s.data_id AS data_id, count() AS n, countIf(s.op IN ('store', 'load+store')) AS stores \
          FROM samples AS s WHERE {conditions} GROUP BY data_id) \
          SELECT r.function, r.module, r.build_id, r.event, r.region, d.data_symbol, d.data_module, r.n AS c, \
-         r.n / sum(r.n) OVER (PARTITION BY r.function, r.module, r.build_id, r.event), r.pages, if(r.data_id = 0, NULL, u.n), if(r.data_id = 0, NULL, u.stores), \
+         {share}, r.pages, if(r.data_id = 0, NULL, u.n), if(r.data_id = 0, NULL, u.stores), \
          (SELECT sum(stores) FROM u) FROM r LEFT JOIN u ON u.data_id = r.data_id \
          LEFT JOIN ({DATA}) AS d ON d.data_id = r.data_id \
          ORDER BY r.function, r.module, r.build_id, r.event, c DESC, r.region, d.data_symbol, d.data_module \
