@@ -110,8 +110,10 @@ pub struct SinkConfig {
     pub blocks_at_once: usize,
     /// How long a block stays open for more rows, in milliseconds.
     pub block_wait_ms: u64,
-    /// How often `functions_1h` is closed, in seconds.
+    /// How often tables of hours are closed, in seconds.
     pub close_every_s: u64,
+    /// Samples of a partition after which they are closed earlier: bounds the store's memory for a close.
+    pub close_rows: u64,
     /// Bytes kept of blocks that the store refused for good; the oldest go first.
     pub dead_letter_bytes_max: u64,
     /// Error codes of the store that also mean that it will never take the rows, besides those known as such: rows it
@@ -131,6 +133,7 @@ impl Default for SinkConfig {
             blocks_at_once: 3,
             block_wait_ms: 1_000,
             close_every_s: 3_600,
+            close_rows: 8_000_000,
             dead_letter_bytes_max: 256 << 20,
             refused_codes: Vec::new(),
         }

@@ -1,5 +1,6 @@
 //! Rows a second into `samples` through the client and the engine's HTTP interface, as a sink inserts: Native blocks,
-//! one insert one block, a token each. Prints one line a block size.
+//! one insert one block, a token each. Prints one line a block size. Then what tables of hours cost: rows, time and bytes
+//! at rest of one close, beside the rows that flushes of 5 s would bring.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +18,8 @@ use memwide_model::{
 use memwide_store::engine::{Child, ChildOptions, EngineOptions};
 use memwide_store::native::{Constant, append_constants, walk};
 use memwide_store::rows::{SampleRow, Samples, TableRows};
-use memwide_store::tools;
+use memwide_store::schema::{close_details, close_functions_1h};
+use memwide_store::{Request, Store, tools};
 
 /// Rows inserted for each block size.
 const ROWS: u64 = 2_000_000;
@@ -149,6 +151,85 @@ async fn main() {
             bytes as f64 / seconds / 1e6,
             bytes as u64 / ROWS,
             ROWS as f64 / encoding,
+        );
+    }
+    closes(&store, &mut state, now).await;
+}
+
+/// Flushes of 5 s that the closes are made of.
+const FLUSHES: u32 = 20;
+
+async fn number(store: &Store, sql: &str) -> u64 {
+    let answer = store.query(Request::new(sql, "TabSeparated")).await;
+    let text = String::from_utf8(answer.unwrap().to_vec()).unwrap();
+    text.trim().parse().unwrap()
+}
+
+/// Bytes at rest and rows of a table, merged.
+async fn at_rest(store: &Store, table: &str) -> (u64, u64) {
+    let merge = format!("OPTIMIZE TABLE {table} FINAL");
+    store.execute(&merge).await.unwrap();
+    let of =
+        format!("FROM system.parts WHERE active AND database = 'memwide' AND table = '{table}'");
+    let bytes = number(store, &format!("SELECT sum(bytes_on_disk) {of}")).await;
+    (
+        bytes,
+        number(store, &format!("SELECT sum(rows) {of}")).await,
+    )
+}
+
+/// What a close takes for each table, and what rows of each flush by itself would be instead.
+async fn closes(store: &Store, state: &mut u64, now: u32) {
+    store.execute("TRUNCATE TABLE samples").await.unwrap();
+    let rows = ROWS / u64::from(FLUSHES);
+    for flush in 0..FLUSHES {
+        let block = block(rows, state, now + flush);
+        let names: Vec<String> = walk(&block)
+            .unwrap()
+            .names()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let token = format!("flush/{flush}");
+        let insert = store.insert_native("samples", &names, &token, block.into());
+        insert.await.unwrap();
+    }
+    let (bytes, rows) = at_rest(store, "samples").await;
+    println!(
+        "samples: {:.1} bytes a row at rest",
+        bytes as f64 / rows as f64
+    );
+    let statements = |after: u32, through: u32| {
+        let functions = ("functions_1h", close_functions_1h(0, after, through));
+        std::iter::once(functions).chain(close_details(0, after, through))
+    };
+    let mut flushed = std::collections::BTreeMap::new();
+    for flush in 0..FLUSHES {
+        // Rows of different closes stay apart, as rows of different flushes come apart.
+        for (_, sql) in statements(now + flush - 1, now + flush) {
+            let token = format!("flush/{flush}");
+            store.insert_select(&sql, &token).await.unwrap();
+        }
+    }
+    for (table, _) in statements(0, 0) {
+        let count = format!("SELECT count() FROM {table}");
+        flushed.insert(table, number(store, &count).await);
+        let empty = format!("TRUNCATE TABLE {table}");
+        store.execute(&empty).await.unwrap();
+    }
+    for (table, sql) in statements(0, now + FLUSHES) {
+        let began = Instant::now();
+        store.insert_select(&sql, "one close").await.unwrap();
+        let seconds = began.elapsed().as_secs_f64();
+        let (bytes, rows) = at_rest(store, table).await;
+        println!(
+            "{table:>12}: {:.3} rows a sample from one close, {:.3} from flushes of 5 s; closed at {:.0} samples/s; \
+             {:.1} bytes a row at rest",
+            rows as f64 / ROWS as f64,
+            flushed[table] as f64 / ROWS as f64,
+            ROWS as f64 / seconds,
+            bytes as f64 / rows.max(1) as f64,
         );
     }
 }

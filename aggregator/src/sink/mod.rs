@@ -75,9 +75,16 @@ pub async fn sink_into(
         );
         return Err(SinkError::Config(text));
     }
-    if config.close_every_s == 0 || config.block_rows == 0 || config.blocks_at_once == 0 {
+    let sizes = [
+        config.close_every_s,
+        config.close_rows,
+        config.block_rows,
+        config.blocks_at_once as u64,
+    ];
+    if sizes.contains(&0) {
         return Err(SinkError::Config(
-            "close_every_s, block_rows and blocks_at_once must be at least 1".to_owned(),
+            "close_every_s, close_rows, block_rows and blocks_at_once must be at least 1"
+                .to_owned(),
         ));
     }
     let waits = Waits::new(&readiness);

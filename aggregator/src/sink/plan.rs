@@ -89,11 +89,17 @@ pub fn done(record: BlockRecord) -> BlockRecord {
     }
 }
 
-/// The close that is due after a finished block: through the block's ingest time, once an interval after the last close.
-pub fn close_due(record: &BlockRecord, every_s: u64, now_s: u64) -> Option<BlockRecord> {
+/// The close that is due after a finished block: through the block's ingest time, once an interval after the last close,
+/// or as soon as what is not closed is `large`, which bounds what a close takes.
+pub fn close_due(
+    record: &BlockRecord,
+    every_s: u64,
+    now_s: u64,
+    large: bool,
+) -> Option<BlockRecord> {
     let (ingested, closed) = (record.created_wall_s, record.closed_through_s);
     let news = record.done && record.closing_to_s == 0 && ingested > closed;
-    (news && now_s / every_s > closed / every_s).then_some(BlockRecord {
+    (news && (large || now_s / every_s > closed / every_s)).then_some(BlockRecord {
         closing_to_s: ingested,
         ..*record
     })
@@ -136,8 +142,17 @@ mod tests {
             (record(12_000, 7_300, true), 10_800, Some(12_000)),
         ];
         for (record, now_s, expected) in cases {
-            let due = close_due(&record, 3_600, now_s).map(|record| record.closing_to_s);
+            let due = close_due(&record, 3_600, now_s, false).map(|record| record.closing_to_s);
             assert_eq!(due, expected, "{record:?} at {now_s}");
+        }
+        // Much that is not closed does not wait, unless the block is open or there is nothing new.
+        for (record, expected) in [
+            (record(3_599, 3_000, true), Some(3_599)),
+            (record(3_599, 3_000, false), None),
+            (record(3_599, 3_599, true), None),
+        ] {
+            let due = close_due(&record, 3_600, 3_599, true).map(|record| record.closing_to_s);
+            assert_eq!(due, expected, "{record:?}");
         }
     }
 
@@ -155,7 +170,7 @@ mod tests {
             (101, 99),
             "a block of the same second is later all the same"
         );
-        let closing = close_due(&done(next), 100, 300).unwrap();
+        let closing = close_due(&done(next), 100, 300, false).unwrap();
         assert_eq!(todo(&closing), Todo::Close { through_s: 101 });
         let after = closed(closing);
         assert_eq!(todo(&after), Todo::Gather { from: 13 });

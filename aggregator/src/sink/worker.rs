@@ -40,6 +40,8 @@ pub(super) struct Worker {
     reader: Reader,
     vocabulary: Arc<Vocabulary>,
     room: Arc<Semaphore>,
+    /// Samples stored and not closed.
+    waiting: u64,
 }
 
 /// What stopped a step.
@@ -82,6 +84,7 @@ impl Worker {
             reader,
             vocabulary: Arc::default(),
             room,
+            waiting: 0,
         }
     }
 
@@ -121,9 +124,18 @@ impl Worker {
                 }
             }
         }
+        let waiting = close::rows_waiting(&self.target, &kept.record).await;
+        let Some(waiting) = waiting else {
+            return Ok(Err(Break::Stopped));
+        };
+        self.waiting = waiting;
         loop {
             let now_s = clock::unix_ns() / 1_000_000_000;
-            if let Some(closing) = plan::close_due(&kept.record, self.config.close_every_s, now_s) {
+            let (every_s, large) = (
+                self.config.close_every_s,
+                self.waiting >= self.config.close_rows,
+            );
+            if let Some(closing) = plan::close_due(&kept.record, every_s, now_s, large) {
                 kept.record = closing;
                 kept = go!(self.write(kept).await);
                 kept = go!(self.close(kept).await);
@@ -136,6 +148,7 @@ impl Worker {
             kept.record = plan::open(kept.record, first.sequence, last.sequence, now_s);
             kept = go!(self.write(kept).await);
             kept = go!(self.store(kept, &messages, Vec::new()).await);
+            self.waiting += messages.iter().map(block::samples_in).sum::<u64>();
         }
     }
 
@@ -426,9 +439,10 @@ impl Worker {
     }
 
     async fn close(&mut self, mut kept: Kept) -> Step<Kept> {
-        if !close::run(&self.target, &kept.record).await {
+        if !close::run(&self.target, &kept.record, self.config.close_every_s).await {
             return Ok(Err(Break::Stopped));
         }
+        self.waiting = 0;
         kept.record = plan::closed(kept.record);
         kept = go!(self.write(kept).await);
         metrics::CLOSES.add(1);

@@ -40,11 +40,13 @@ pub(crate) async fn check(engine: &TestEngine, feeds: &[Feed]) {
         );
     }
     let functions = "SELECT sum(samples), toUInt64(sum(sum_p)), toUInt64(sum(weight)), sumIf(samples, locality = 'remote')";
-    assert_eq!(
-        engine.ask(&format!("{functions} FROM functions")).await,
-        summed,
-        "functions"
-    );
+    for view in ["functions", "sites", "data"] {
+        assert_eq!(
+            engine.ask(&format!("{functions} FROM {view}")).await,
+            summed,
+            "{view}"
+        );
+    }
     let ledger = "SELECT sumIf(records, reason = 'produced'), sumIf(records, reason = 'stored'), \
                   sumIf(records, reason = 'batches') FROM ledger_1m";
     assert_eq!(

@@ -245,4 +245,14 @@ tables! {
         /// Ingest time up to which it is closed, in seconds since 1970 UTC.
         closed_through: Seconds,
     }
+    {
+        /// Gathers rows of `closes_of_details`.
+        ClosesOfDetails of
+        /// How far the other tables that are summed from samples are closed for a partition.
+        ClosesOfDetailsRow in "closes_of_details", day = |_| 0;
+        /// Partition.
+        part: Vec<u16>,
+        /// Ingest time up to which they are closed, in seconds since 1970 UTC.
+        closed_through: Seconds,
+    }
 }

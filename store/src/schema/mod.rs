@@ -3,6 +3,7 @@
 //! A migration is a file of statements for one machine or a cluster: what differs between them stands as `${…}`.
 //! Every statement can be repeated, so that a migration broken off by a crash is simply applied again.
 
+mod close;
 mod render;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use sha2::{Digest, Sha256};
 use crate::client::{Request, Store};
 use crate::error::StoreError;
 use render::{Target, render};
+
+pub use close::{close_details, close_functions_1h};
 
 /// Why the schema of a store cannot be brought up to date.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +83,7 @@ migrations! {
     7 "names" "0007_names";
     8 "cpu_nodes" "0008_cpu_nodes";
     9 "readings" "0009_readings";
+    10 "details" "0010_details";
 }
 
 impl Migration {
@@ -204,29 +208,6 @@ pub fn ddl_for_cluster(database: &str, cluster: &str) -> Result<String, SchemaEr
         }
     }
     Ok(text)
-}
-
-/// The statement that closes `functions_1h` for a partition, for what was ingested after `after` and through `through`
-/// (seconds since 1970 UTC). Run it with [`Store::insert_select`] under a token of its own; then publish the close as
-/// one row of `closes`.
-pub fn close_functions_1h(part: u16, after: u32, through: u32) -> String {
-    const KEYS: &str = "time, function_id, host, workload_id, event_id, event, tier, latency_kind, op, level, outcome, \
-         locality, locality_basis, context, comm";
-    let mut sums = Vec::new();
-    <crate::rows::SumsColumns as crate::native::Column>::names("", &mut sums);
-    let summed = sums
-        .iter()
-        .map(|name| format!("sum(v.{name})"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    format!(
-        "INSERT INTO functions_1h ({KEYS}, part, close, {columns}, ingested) \
-         SELECT {KEYS}, v.part, toDateTime({through}, 'UTC'), {summed}, max(v.ingested) \
-         FROM samples_as_functions AS v \
-         WHERE v.part = {part} AND v.ingested > toDateTime({after}, 'UTC') AND v.ingested <= toDateTime({through}, 'UTC') \
-         GROUP BY {KEYS}, v.part",
-        columns = sums.join(", "),
-    )
 }
 
 /// Checks that `name` can stand in a statement without quotes and is no database of the engine's own.

@@ -7,6 +7,7 @@
 )]
 
 mod children;
+mod details;
 mod guard_wall;
 mod http_face;
 mod inserts;

@@ -44,7 +44,9 @@ impl World {
             }
             (Todo::Repeat { .. }, Some(_)) => Next::Done,
             (Todo::Gather { from }, _) => {
-                if self.closes && plan::close_due(record, CLOSE_EVERY_S, self.now_s).is_some() {
+                if self.closes
+                    && plan::close_due(record, CLOSE_EVERY_S, self.now_s, false).is_some()
+                {
                     Next::Close
                 } else if self.nats.messages.iter().any(|m| m.sequence >= from) {
                     Next::Gather
@@ -170,7 +172,7 @@ impl World {
 
     pub(crate) fn close(&mut self, sink: usize) {
         let (record, _) = self.sinks[sink].kept.unwrap();
-        if let Some(closing) = plan::close_due(&record, CLOSE_EVERY_S, self.now_s) {
+        if let Some(closing) = plan::close_due(&record, CLOSE_EVERY_S, self.now_s, false) {
             self.write(sink, closing);
         }
     }

@@ -85,6 +85,7 @@ impl Truth {
         for sum in [
             format!("SELECT sum(n) FROM mix_1m WHERE host = '{host}'"),
             format!("SELECT sum(samples) FROM functions WHERE host = '{host}'"),
+            format!("SELECT sum(samples) FROM data WHERE host = '{host}'"),
         ] {
             let found = numbers(&deployment.sql(&sum)?);
             let found = found.first().and_then(|row| row.first()).copied();
