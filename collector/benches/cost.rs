@@ -7,6 +7,7 @@
 //! ```text
 //! make bench
 //! MEMWIDE_BENCH_PAGES=200000 cargo bench -p memwide-collector --bench cost     shorter loads
+//! MEMWIDE_BENCH_ROW=lean MEMWIDE_BENCH_RUNS=2 …                                one row, fewer runs
 //! ```
 
 #![expect(
@@ -40,8 +41,11 @@ use prost::Message as _;
 
 /// Clock ticks of `/proc/PID/stat` in a second (`USER_HZ`).
 const TICKS: f64 = 100.0;
-/// Runs of each size; the lowest cost counts, as noise only adds.
-const RUNS: usize = 2;
+/// Runs of each size, both recorders in turn; the lowest cost counts, as noise only adds.
+const RUNS: usize = 5;
+/// The burst: at least so many samples a second, for so long.
+const BURST_RATE: f64 = 300_000.0;
+const BURST_SECONDS: u64 = 60;
 /// Bytes of the sample ring of each CPU, of both.
 const RING_BYTES: u64 = 4 << 20;
 
@@ -82,12 +86,18 @@ fn main() {
 }
 
 fn measure() {
-    let pages = std::env::var("MEMWIDE_BENCH_PAGES").ok();
-    let pages: u64 = pages
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(2_000_000);
+    let pages: u64 = setting("MEMWIDE_BENCH_PAGES").unwrap_or(2_000_000);
+    let runs = setting("MEMWIDE_BENCH_RUNS").unwrap_or(RUNS);
+    let only = std::env::var("MEMWIDE_BENCH_ROW").unwrap_or_default();
     let has_perf = Command::new("perf").arg("--version").output().is_ok();
     let rows = [
+        Row {
+            what: "page faults, lean",
+            event: EventConfig::named("page-faults").every(1),
+            perf: &["-e", "page-faults", "-d"],
+            load: "faults",
+            target: 1.2,
+        },
         Row {
             what: "minor faults with physical address",
             event: EventConfig::named("minor-faults").every(1),
@@ -119,21 +129,28 @@ fn measure() {
         },
     ];
     println!(
-        "CPU seconds for a million samples (slope of two loads, lowest of {RUNS} runs each)\n"
+        "CPU seconds for a million samples (slope of two loads, lowest of {runs} runs each)\n"
     );
     println!(
         "{:<36} {:>8} {:>8} {:>6} {:>9} {:>7} {:>10} {:>8} {:>8}",
         "what", "memwide", "perf", "ratio", "samples/s", "lost", "perf lost", "B/sample", "MiB"
     );
-    for row in &rows {
+    for row in rows.iter().filter(|row| row.what.contains(&only)) {
         let sizes = [pages / 8, pages];
-        let Some([small, large]) = both(sizes, |size| ours(row, size)) else {
+        let (mut own, mut theirs) = ([None; 2], [None; 2]);
+        for _ in 0..runs {
+            for (at, size) in sizes.into_iter().enumerate() {
+                keep(&mut own[at], ours(row, size));
+                keep(&mut theirs[at], has_perf.then(|| perf(row, size)).flatten());
+            }
+        }
+        let [Some(small), Some(large)] = own else {
             println!("{:<36} cannot be opened here", row.what);
             continue;
         };
-        let theirs = has_perf
-            .then(|| both(sizes, |size| perf(row, size)))
-            .flatten();
+        let theirs = theirs[0]
+            .zip(theirs[1])
+            .map(|(small, large)| [small, large]);
         let slope = |small: Cost, large: Cost| {
             (large.cpu - small.cpu) / (large.samples - small.samples) * 1e6
         };
@@ -159,27 +176,75 @@ fn measure() {
             println!("{:<36} target: ratio at most {:.1}: {met}", "", row.target);
         }
     }
+    if only.is_empty() || "burst".contains(&only) {
+        burst();
+    }
 }
 
-/// The cheapest run of each size; `None` where there is none.
-fn both(sizes: [u64; 2], run: impl Fn(u64) -> Option<Cost>) -> Option<[Cost; 2]> {
-    let mut best = sizes.map(|_| None::<Cost>);
-    for _ in 0..RUNS {
-        for (best, size) in best.iter_mut().zip(sizes) {
-            let cost = run(size)?;
-            if best.is_none_or(|best| cost.cpu < best.cpu) {
-                *best = Some(cost);
-            }
+/// Faults as fast as all CPUs can, for a minute: nothing may be lost while the programs compete with the collector.
+fn burst() {
+    let row = Row {
+        what: "burst",
+        event: EventConfig::named("minor-faults").every(1),
+        perf: &[
+            "-e",
+            "minor-faults",
+            "-d",
+            "--phys-data",
+            "--data-page-size",
+        ],
+        load: "seconds",
+        target: 0.0,
+    };
+    println!("\nfaults at full speed for {BURST_SECONDS} s, each a sample");
+    let told = |who: &str, cost: Option<Cost>| {
+        let Some(cost) = cost else {
+            println!("{who:<10} cannot be opened here");
+            return;
+        };
+        let rate = cost.samples / cost.seconds;
+        println!(
+            "{who:<10} {rate:>9.0} samples/s, {} of {:.0} lost, {:.4} CPU s/M, {:.0} MiB",
+            cost.lost,
+            cost.samples,
+            cost.cpu / cost.samples * 1e6,
+            cost.resident,
+        );
+        if who == "memwide" {
+            let met = cost.lost == 0 && rate >= BURST_RATE;
+            let met = if met { "met" } else { "missed" };
+            println!(
+                "{:<10} target: {BURST_RATE:.0} samples/s, none lost: {met}",
+                ""
+            );
         }
+    };
+    told("memwide", ours(&row, BURST_SECONDS));
+    told("perf", perf(&row, BURST_SECONDS));
+}
+
+fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Keeps the cheaper one.
+fn keep(best: &mut Option<Cost>, cost: Option<Cost>) {
+    let best_cpu = best.map_or(f64::INFINITY, |best| best.cpu);
+    if let Some(cost) = cost.filter(|cost| cost.cpu < best_cpu) {
+        *best = Some(cost);
     }
-    Some([best[0]?, best[1]?])
 }
 
 fn ours(row: &Row, size: u64) -> Option<Cost> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let folder = tempfile::tempdir().unwrap();
-        let decoder = Running::start(Manners::default()).await;
+        // A pipeline commits every two seconds.
+        let manners = Manners {
+            ack_every: 64,
+            ..Manners::default()
+        };
+        let decoder = Running::start(manners).await;
         let event = serde_json::to_string(&row.event).unwrap();
         let spool = folder.path().join("spool");
         let mut child = again(&["collect", &decoder.endpoint, spool.to_str()?, &event]);
@@ -303,6 +368,20 @@ fn load(what: &str, size: u64, report: &Path) {
     match what {
         "faults" => {
             let threads = (0..cpus).map(|_| std::thread::spawn(move || touch(size / cpus)));
+            let threads: Vec<_> = threads.collect();
+            for one in threads {
+                one.join().unwrap();
+            }
+        }
+        "seconds" => {
+            let end = Instant::now() + Duration::from_secs(size);
+            let threads = (0..cpus).map(|_| {
+                std::thread::spawn(move || {
+                    while Instant::now() < end {
+                        touch(10_000);
+                    }
+                })
+            });
             let threads: Vec<_> = threads.collect();
             for one in threads {
                 one.join().unwrap();

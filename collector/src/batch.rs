@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use memwide_perf_abi::{Record, Records, kind, pack};
+use memwide_perf_abi::{RawRecord, Record, Records, kind, pack};
 use memwide_proto::v1::{EventDesc, Section, section};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::claim::Claim;
 use crate::identity::Cgroup;
 use crate::strange::Strange;
 
@@ -111,8 +112,13 @@ impl Collected {
     }
 
     /// Counts what a sample ring gave (appended to `samples` from byte `from` on). Side-band among it is moved to
-    /// `side_band`.
-    pub(crate) fn take_samples(&mut self, from: usize, ids: &mut Ids) {
+    /// `side_band`. Says how many samples carried the id of another recorder's event, and now have `claim`'s.
+    pub(crate) fn take_samples(
+        &mut self,
+        from: usize,
+        ids: &mut Ids,
+        claim: Option<&Claim<'_>>,
+    ) -> u64 {
         let Self {
             side_band,
             side_band_records,
@@ -124,17 +130,22 @@ impl Collected {
             ..
         } = self;
         let mut moved: Vec<Range<usize>> = Vec::new();
-        let mut walk = Records::new(samples.get(from..).unwrap_or_default());
-        let mut at = from;
-        for record in walk.by_ref() {
-            let Ok(record) = record else {
+        let (mut at, mut claimed) = (from, 0);
+        while let Some(rest) = samples.get(at..).filter(|rest| !rest.is_empty()) {
+            let Ok((record, _)) = RawRecord::split_first(rest) else {
                 strange.torn();
                 break;
             };
             let end = at + record.size();
             match record.kind {
                 kind::SAMPLE => {
-                    let id = record.first_word().unwrap_or(0);
+                    let mut id = record.first_word().unwrap_or(0);
+                    if let (Some(claim), Some(sample)) = (claim, samples.get_mut(at..end))
+                        && claim.one(sample)
+                    {
+                        id = claim.own;
+                        claimed += 1;
+                    }
                     let ordinal = ids.ordinal(id);
                     match ordinal.and_then(|ordinal| tallies.get_mut(ordinal as usize)) {
                         Some(tally) => tally.produced += 1,
@@ -161,6 +172,7 @@ impl Collected {
         for range in moved.into_iter().rev() {
             samples.drain(range);
         }
+        claimed
     }
 
     /// Counts what a side-band ring gave (appended to `side_band` from byte `from` on).
@@ -213,30 +225,50 @@ fn throttle(
     }
 }
 
-/// Packs records into a section, without loss.
-pub fn section(raw: &[u8], records: u32) -> std::io::Result<Section> {
-    if raw.is_empty() {
-        return Ok(Section::default());
+/// Packs records into sections, without loss, in memory that it keeps.
+pub struct SectionPacker {
+    words: pack::Packer,
+    zstd: zstd::bulk::Compressor<'static>,
+    out: Vec<u8>,
+}
+
+impl std::fmt::Debug for SectionPacker {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("SectionPacker").finish_non_exhaustive()
     }
-    let mut packed = Vec::with_capacity(raw.len() / 3);
-    let encoding = if pack::pack(raw, &mut packed).is_ok() {
-        section::Encoding::WordDeltaZstd
-    } else {
-        packed.clear(); // foreign records of odd sizes
-        section::Encoding::Zstd
-    };
-    let plain = match encoding {
-        section::Encoding::WordDeltaZstd => packed.as_slice(),
-        _ => raw,
-    };
-    let data = zstd::bulk::compress(plain, ZSTD_LEVEL)?;
-    Ok(Section {
-        encoding: encoding.into(),
-        raw_bytes: raw.len() as u64,
-        records,
-        data: data.into(),
-        checksum: xxh3_64(raw),
-    })
+}
+
+impl SectionPacker {
+    /// One that has packed nothing yet.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            words: pack::Packer::default(),
+            zstd: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
+            out: Vec::new(),
+        })
+    }
+
+    /// A section of whole records.
+    pub fn pack(&mut self, raw: &[u8], records: u32) -> std::io::Result<Section> {
+        if raw.is_empty() {
+            return Ok(Section::default());
+        }
+        let (encoding, plain) = match self.words.pack(raw) {
+            Ok(packed) => (section::Encoding::WordDeltaZstd, packed),
+            Err(_) => (section::Encoding::Zstd, raw), // foreign records of odd sizes
+        };
+        self.out.clear();
+        self.out
+            .reserve(zstd::zstd_safe::compress_bound(plain.len()));
+        self.zstd.compress_to_buffer(plain, &mut self.out)?;
+        Ok(Section {
+            encoding: encoding.into(),
+            raw_bytes: raw.len() as u64,
+            records,
+            data: self.out.as_slice().to_vec().into(),
+            checksum: xxh3_64(raw),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -273,7 +305,7 @@ mod tests {
             record(kind::LOST, &[4, 10, 4]),
         ];
         all.samples = rows.concat();
-        all.take_samples(0, &mut ids);
+        all.take_samples(0, &mut ids, None);
         let produced: Vec<u64> = all.tallies.iter().map(|tally| tally.produced).collect();
         assert_eq!(produced, [0, 1, 2]);
         assert_eq!(
@@ -288,7 +320,7 @@ mod tests {
     fn an_unknown_id_is_counted_as_strange() {
         let (mut all, mut ids) = collected();
         all.samples = record(kind::SAMPLE, &[99]);
-        all.take_samples(0, &mut ids);
+        all.take_samples(0, &mut ids, None);
         assert_eq!(all.sample_records, 1);
         let told = all.strange.told().unwrap();
         assert!(
@@ -301,10 +333,10 @@ mod tests {
     fn throttled_time_is_summed_across_batches() {
         let (mut all, mut ids) = collected();
         all.samples = record(kind::THROTTLE, &[100, 3, 3]);
-        all.take_samples(0, &mut ids);
+        all.take_samples(0, &mut ids, None);
         all.clear();
         all.samples = record(kind::UNTHROTTLE, &[350, 3, 3]);
-        all.take_samples(0, &mut ids);
+        all.take_samples(0, &mut ids, None);
         assert_eq!(all.tallies[1].throttled_ns, 250);
     }
 
@@ -327,7 +359,7 @@ mod tests {
             record(kind::SAMPLE, &[3, 10]),
         ]
         .concat();
-        let made = section(&raw, 2).unwrap();
+        let made = SectionPacker::new().unwrap().pack(&raw, 2).unwrap();
         assert_eq!(made.encoding(), section::Encoding::WordDeltaZstd);
         let packed = zstd::bulk::decompress(&made.data, 1 << 20).unwrap();
         let mut back = Vec::new();
@@ -340,7 +372,7 @@ mod tests {
         let mut raw = record(kind::SAMPLE, &[3]);
         raw.push(1); // a foreign record of 17 bytes
         raw[6] = 17;
-        let made = section(&raw, 1).unwrap();
+        let made = SectionPacker::new().unwrap().pack(&raw, 1).unwrap();
         assert_eq!(made.encoding(), section::Encoding::Zstd);
         assert_eq!(zstd::bulk::decompress(&made.data, 1 << 20).unwrap(), raw);
     }

@@ -2,37 +2,62 @@
 
 use std::collections::HashSet;
 
-use memwide_perf_abi::{HEADER_LEN, Records, kind};
+use memwide_perf_abi::{HEADER_LEN, RawRecord};
 
-/// Gives samples the id `own` of the one event counted in software that writes into their ring, unless they are of one of
-/// the `others`, whose ids are always right. How many were changed.
+/// Samples of a ring get the id `own` of the one event counted in software that writes into it, unless they are of one of
+/// the `others`, whose ids are always right.
 ///
 /// Nothing but the id is changed: what else such a sample holds is the hit, which is the same for all who look at it.
-pub(crate) fn claim(records: &mut [u8], own: u64, others: &HashSet<u64>) -> u64 {
-    let mut foreign = Vec::new();
-    let mut at = 0;
-    for record in Records::new(records).map_while(Result::ok) {
-        if record.kind == kind::SAMPLE
-            && let Some(id) = record.first_word()
-            && id != own
-            && !others.contains(&id)
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    pub(crate) own: u64,
+    pub(crate) others: &'a HashSet<u64>,
+}
+
+impl Claim<'_> {
+    /// The id that a sample with this one should have; `None`: it is right.
+    #[inline]
+    fn of(&self, id: u64) -> Option<u64> {
+        (id != self.own && !self.others.contains(&id)).then_some(self.own)
+    }
+    /// Gives a sample its id, if it has another's.
+    #[inline]
+    pub(crate) fn one(&self, sample: &mut [u8]) -> bool {
+        let word = sample.get_mut(HEADER_LEN..);
+        let Some(word) = word.and_then(<[u8]>::first_chunk_mut) else {
+            return false;
+        };
+        let own = self.of(u64::from_le_bytes(*word));
+        if let Some(own) = own {
+            *word = own.to_le_bytes();
+        }
+        own.is_some()
+    }
+
+    /// The same of all samples among `records`. How many were changed.
+    pub(crate) fn all(&self, records: &mut [u8]) -> u64 {
+        let (mut at, mut changed) = (0, 0);
+        while let Some(rest) = records.get_mut(at..)
+            && let Ok((record, _)) = RawRecord::split_first(rest)
         {
-            foreign.push(at + HEADER_LEN);
+            let (size, is_sample) = (record.size(), record.is_sample());
+            if let Some(sample) = rest.get_mut(..size).filter(|_| is_sample) {
+                changed += u64::from(self.one(sample));
+            }
+            at += size;
         }
-        at += record.size();
+        changed
     }
-    for at in &foreign {
-        if let Some(word) = records.get_mut(*at..at + size_of::<u64>()) {
-            word.copy_from_slice(&own.to_le_bytes());
-        }
-    }
-    foreign.len() as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memwide_perf_abi::encode;
+    use memwide_perf_abi::{encode, kind};
+
+    fn claim(others: &HashSet<u64>) -> Claim<'_> {
+        Claim { own: 7, others }
+    }
 
     fn record(kind: u32, words: &[u64]) -> Vec<u8> {
         let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -53,7 +78,7 @@ mod tests {
             .concat()
         };
         let mut records = rows(99);
-        assert_eq!(claim(&mut records, 7, &HashSet::from([8])), 1);
+        assert_eq!(claim(&HashSet::from([8])).all(&mut records), 1);
         assert_eq!(records, rows(7));
     }
 
@@ -61,6 +86,6 @@ mod tests {
     fn a_record_that_ends_early_ends_the_walk() {
         let mut records = [record(kind::SAMPLE, &[9]), record(kind::SAMPLE, &[9])].concat();
         records.truncate(records.len() - 4);
-        assert_eq!(claim(&mut records, 7, &HashSet::new()), 1);
+        assert_eq!(claim(&HashSet::new()).all(&mut records), 1);
     }
 }

@@ -37,7 +37,7 @@ pub mod delivery {
     pub use crate::spool::{Content, Numbers};
 }
 
-pub use batch::section as pack_section;
+pub use batch::SectionPacker;
 pub use config::{BudgetConfig, Config, EventConfig, RingConfig, SpoolConfig};
 pub use count::{CountOptions, CounterAbsent, CounterInfo, CounterReading, Counters};
 pub use events::OpenError;

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memwide_perf_abi::pack::{pack, unpack};
+use memwide_perf_abi::pack::{Packer, unpack};
 
 fuzz_target!(|data: &[u8]| {
     let mut raw = Vec::new();
@@ -11,10 +11,9 @@ fuzz_target!(|data: &[u8]| {
         let _ = unpack(data, bytes, &mut raw);
     }
     let whole = &data[..data.len() / 8 * 8];
-    let mut packed = Vec::new();
-    if pack(whole, &mut packed).is_ok() {
+    if let Ok(packed) = Packer::default().pack(whole) {
         raw.clear();
-        unpack(&packed, whole.len(), &mut raw).expect("what we packed unpacks");
+        unpack(packed, whole.len(), &mut raw).expect("what we packed unpacks");
         assert_eq!(raw, whole);
     }
 });

@@ -51,6 +51,7 @@ pub enum PackError {
 }
 
 /// Where the last record of each kind began, as a word index; both sides keep it alike.
+#[derive(Debug)]
 struct Predictor {
     by_header: [Option<u32>; SLOTS],
     by_id: [Option<u32>; SLOTS],
@@ -62,6 +63,11 @@ impl Predictor {
             by_header: [None; SLOTS],
             by_id: [None; SLOTS],
         }
+    }
+
+    fn forget(&mut self) {
+        self.by_header.fill(None);
+        self.by_id.fill(None);
     }
 
     /// The last record with this header, and remembers `at` as the newest.
@@ -89,46 +95,66 @@ fn words_of(header: u64, at: usize, left: usize) -> Result<usize, PackError> {
     Ok(size / 8)
 }
 
-/// Appends the packed form of `raw` (whole records) to `packed`.
-pub fn pack(raw: &[u8], packed: &mut Vec<u8>) -> Result<(), PackError> {
-    let (chunks, rest) = raw.as_chunks::<8>();
-    if !rest.is_empty() {
-        return Err(PackError::Size {
-            at: raw.len() - rest.len(),
-            size: rest.len(),
-        });
-    }
-    let words: Vec<u64> = chunks
-        .iter()
-        .map(|word| u64::from_le_bytes(*word))
-        .collect();
-    let mut out = Encoder::new(words.len());
-    let mut predictor = Predictor::new();
-    let (mut at, mut last_header) = (0, 0);
-    while let Some(&header) = words.get(at) {
-        let count = words_of(header, at, words.len() - at)?;
-        out.put(header.wrapping_sub(last_header));
-        last_header = header;
-        let here = u32::try_from(at).unwrap_or(u32::MAX);
-        let like = predictor.header(header, here);
-        if let Some(&id) = words.get(at + 1).filter(|_| count > 1) {
-            out.put(id.wrapping_sub(word_at(&words, like, 1)));
-            let like = predictor.id(header, id, here);
-            let earlier = like
-                .and_then(|like| words.get(like as usize + 2..))
-                .unwrap_or_default();
-            let body = words.get(at + 2..at + count).unwrap_or_default();
-            // An earlier record behind a colliding slot may be shorter; then the words behind it predict. All of them lie
-            // before the word they predict, so the other side knows them too.
-            let earlier = earlier.iter().copied().chain(std::iter::repeat(0));
-            for (word, earlier) in body.iter().zip(earlier) {
-                out.put(word.wrapping_sub(earlier));
-            }
+/// Packs batches one after the other, in memory that it keeps.
+#[derive(Debug)]
+pub struct Packer {
+    predictor: Predictor,
+    /// As long as the worst batch so far might have become.
+    out: Vec<u8>,
+}
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self {
+            predictor: Predictor::new(),
+            out: Vec::new(),
         }
-        at += count;
     }
-    out.finish(packed);
-    Ok(())
+}
+
+impl Packer {
+    /// The packed form of `raw` (whole records).
+    pub fn pack(&mut self, raw: &[u8]) -> Result<&[u8], PackError> {
+        let (words, rest) = raw.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(PackError::Size {
+                at: raw.len() - rest.len(),
+                size: rest.len(),
+            });
+        }
+        self.predictor.forget();
+        let mut out = Encoder::new(&mut self.out, words.len());
+        let (mut at, mut last_header) = (0, 0);
+        while let Some(header) = words.get(at) {
+            let header = u64::from_le_bytes(*header);
+            let count = words_of(header, at, words.len() - at)?;
+            out.put(header, last_header);
+            last_header = header;
+            let here = u32::try_from(at).unwrap_or(u32::MAX);
+            let like = self.predictor.header(header, here);
+            if let Some(id) = words.get(at + 1).filter(|_| count > 1) {
+                let id = u64::from_le_bytes(*id);
+                let earlier = like.and_then(|like| words.get(like as usize + 1));
+                out.put(id, earlier.map_or(0, |id| u64::from_le_bytes(*id)));
+                let like = self.predictor.id(header, id, here);
+                let body = words.get(at + 2..at + count).unwrap_or_default();
+                // An earlier record behind a colliding slot may be shorter; then the words behind it predict. All of them
+                // lie before the word they predict, so the other side knows them too.
+                if let Some(earlier) = like.and_then(|like| words.get(like as usize + 2..)) {
+                    for (word, earlier) in body.iter().zip(earlier) {
+                        out.put(u64::from_le_bytes(*word), u64::from_le_bytes(*earlier));
+                    }
+                } else {
+                    for word in body {
+                        out.put(u64::from_le_bytes(*word), 0);
+                    }
+                }
+            }
+            at += count;
+        }
+        let len = out.finish();
+        Ok(self.out.get(..len).unwrap_or_default())
+    }
 }
 
 /// The inverse: fills `raw` with exactly `raw_bytes` bytes. The caller bounds `raw_bytes`.
@@ -185,43 +211,77 @@ fn unzigzag(coded: u64) -> u64 {
     (coded >> 1) ^ (coded & 1).wrapping_neg()
 }
 
-struct Encoder {
-    nibbles: Vec<u8>,
-    pending: Option<u8>,
-    low: Vec<u8>,
+/// Bytes of the number of nibble bytes.
+const LENGTH: usize = size_of::<u32>();
+
+/// Writes both streams at once: there is one nibble a word, so where the second stream begins is known.
+struct Encoder<'a> {
+    nibbles: &'a mut [u8],
+    /// Up to sixteen of them under way, the newest on top.
+    pending: u64,
+    pending_bits: u32,
+    nibbles_len: usize,
+    low: &'a mut [u8],
+    low_len: usize,
 }
 
-impl Encoder {
-    fn new(words: usize) -> Self {
-        Self {
-            nibbles: Vec::with_capacity(words / 2 + 1),
-            pending: None,
-            low: Vec::with_capacity(words * 3),
+impl<'a> Encoder<'a> {
+    /// `words` will be put, each once.
+    fn new(out: &'a mut Vec<u8>, words: usize) -> Self {
+        let nibble_bytes = words.div_ceil(2);
+        // Low bytes are written eight at a time, over what follows; so there is room for one word more.
+        let most = LENGTH + nibble_bytes + (words + 1) * 8;
+        if out.len() < most {
+            out.resize(most, 0);
         }
-    }
-
-    fn put(&mut self, difference: u64) {
-        let coded = zigzag(difference);
-        let bytes = 8 - coded.leading_zeros() / 8;
-        self.low.extend_from_slice(
-            coded
-                .to_le_bytes()
-                .get(..bytes as usize)
-                .unwrap_or_default(),
+        let (length, streams) = out.split_at_mut(LENGTH);
+        length.copy_from_slice(
+            &u32::try_from(nibble_bytes)
+                .unwrap_or(u32::MAX)
+                .to_le_bytes(),
         );
-        let nibble = u8::try_from(bytes).unwrap_or(8);
-        match self.pending.take() {
-            None => self.pending = Some(nibble),
-            Some(first) => self.nibbles.push(first | nibble << 4),
+        let (nibbles, low) = streams.split_at_mut(nibble_bytes);
+        Self {
+            nibbles,
+            pending: 0,
+            pending_bits: 0,
+            nibbles_len: 0,
+            low,
+            low_len: 0,
         }
     }
 
-    fn finish(mut self, packed: &mut Vec<u8>) {
-        self.nibbles.extend(self.pending);
-        let length = u32::try_from(self.nibbles.len()).unwrap_or(u32::MAX);
-        packed.extend_from_slice(&length.to_le_bytes());
-        packed.extend_from_slice(&self.nibbles);
-        packed.extend_from_slice(&self.low);
+    #[inline]
+    fn put(&mut self, word: u64, predicted: u64) {
+        let coded = zigzag(word.wrapping_sub(predicted));
+        let bytes = (u64::BITS + 7 - coded.leading_zeros()) / 8;
+        if let Some(to) = self
+            .low
+            .get_mut(self.low_len..)
+            .and_then(<[u8]>::first_chunk_mut)
+        {
+            *to = coded.to_le_bytes();
+        }
+        self.low_len += bytes as usize;
+        self.pending |= u64::from(bytes) << self.pending_bits;
+        self.pending_bits += 4;
+        if self.pending_bits == u64::BITS {
+            let rest = self.nibbles.get_mut(self.nibbles_len..);
+            if let Some(to) = rest.and_then(<[u8]>::first_chunk_mut) {
+                *to = self.pending.to_le_bytes();
+            }
+            self.nibbles_len += 8;
+            (self.pending, self.pending_bits) = (0, 0);
+        }
+    }
+
+    /// Bytes of all.
+    fn finish(self) -> usize {
+        let rest = self.nibbles.get_mut(self.nibbles_len..).unwrap_or_default();
+        for (to, byte) in rest.iter_mut().zip(self.pending.to_le_bytes()) {
+            *to = byte;
+        }
+        LENGTH + self.nibbles.len() + self.low_len
     }
 }
 
@@ -306,11 +366,15 @@ mod tests {
 
     #[track_caller]
     fn round_trip(raw: &[u8]) -> usize {
-        let (mut packed, mut back) = (Vec::new(), Vec::new());
-        pack(raw, &mut packed).unwrap();
-        unpack(&packed, raw.len(), &mut back).unwrap();
+        let mut packer = Packer::default();
+        let mut back = Vec::new();
+        let first = packer.pack(raw).unwrap().to_vec();
+        // What was packed before leaves no trace.
+        let again = packer.pack(raw).unwrap();
+        assert!(again == first, "packing again made other bytes");
+        unpack(again, raw.len(), &mut back).unwrap();
         assert!(back == raw, "packing changed the bytes");
-        packed.len()
+        first.len()
     }
 
     #[test]
@@ -349,7 +413,7 @@ mod tests {
         raw.extend(record(9, &[1, 2]));
         raw[at + 6] = 20;
         assert_eq!(
-            pack(&raw, &mut Vec::new()),
+            Packer::default().pack(&raw),
             Err(PackError::Size { at, size: 20 })
         );
     }
@@ -359,8 +423,8 @@ mod tests {
         let raw: Vec<u8> = (0..20)
             .flat_map(|n| record(9, &[7, n * 1_000, n]))
             .collect();
-        let mut packed = Vec::new();
-        pack(&raw, &mut packed).unwrap();
+        let mut packer = Packer::default();
+        let packed = packer.pack(&raw).unwrap();
         for cut in 0..packed.len() {
             assert!(
                 unpack(&packed[..cut], raw.len(), &mut Vec::new()).is_err(),

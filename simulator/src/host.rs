@@ -4,6 +4,7 @@ use crate::program;
 use crate::random::Random;
 use crate::records::{self, Access, CPUS, Layouts, NODE_BYTES};
 use crate::truth::{Truth, TruthKey};
+use memwide_collector::SectionPacker;
 use memwide_collector::uplink::{
     BatchStore, Origin, Progress, StoreError, SymbolAnswer, SymbolProvider,
 };
@@ -113,7 +114,7 @@ impl SimulatedHost {
                 wall_ns: start_ns,
                 uncertainty_ns: 0,
             }],
-            samples: Some(memwide_collector::pack_section(&samples, records)?),
+            samples: Some(SectionPacker::new()?.pack(&samples, records)?),
             counts,
             ..Batch::default()
         };
@@ -149,7 +150,7 @@ impl SimulatedHost {
                 time_ns.saturating_sub(1),
             )?;
         }
-        batch.side_band = Some(memwide_collector::pack_section(&side_band, records)?);
+        batch.side_band = Some(SectionPacker::new()?.pack(&side_band, records)?);
         batch.events = records::descriptions();
         batch.facts = Some(self.facts());
         batch.snapshot = true;

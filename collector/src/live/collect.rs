@@ -23,8 +23,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::govern::Govern;
 use super::counts::Counts;
-use crate::batch::{Collected, Ids, section};
-use crate::claim::claim;
+use crate::batch::{Collected, Ids, SectionPacker};
+use crate::claim::Claim;
 use crate::clock::{Anchor, Marker, Namer};
 use crate::config::Config;
 use crate::events::EventSet;
@@ -97,6 +97,7 @@ struct Work {
     marker: Option<Marker>,
     anchored_at: Instant,
     ids: Ids,
+    packer: SectionPacker,
     collected: Collected,
     counts: Counts,
     identity: Identity,
@@ -164,6 +165,7 @@ impl Work {
             marker: None,
             anchored_at: now,
             ids,
+            packer: SectionPacker::new().context("no memory to pack records")?,
             collected,
             counts,
             identity,
@@ -286,12 +288,12 @@ impl Work {
                 if one.ring.copy_new(&mut self.collected.samples) == 0 {
                     continue;
                 }
-                if let Some(own) = one.counted {
-                    let new = self.collected.samples.get_mut(from..);
-                    let claimed = claim(new.unwrap_or_default(), own, &self.it.set.others);
-                    metrics::CLAIMED.add(claimed);
-                }
-                self.collected.take_samples(from, &mut self.ids);
+                let others = &self.it.set.others;
+                let claim = one.counted.map(|own| Claim { own, others });
+                let claimed = self
+                    .collected
+                    .take_samples(from, &mut self.ids, claim.as_ref());
+                metrics::CLAIMED.add(claimed);
             }
             looked += 1;
         }
@@ -393,12 +395,18 @@ impl Work {
                 "rings held records of unknown events or form; samples of unknown events become no rows, counted as undecodable"
             );
         }
+        let side_band = self
+            .packer
+            .pack(&collected.side_band, collected.side_band_records)?;
+        let samples = self
+            .packer
+            .pack(&collected.samples, collected.sample_records)?;
         let mut batch = Batch {
             number,
             closed_wall_ns: unix_ns(),
             anchors: std::mem::take(&mut self.anchors),
-            side_band: Some(section(&collected.side_band, collected.side_band_records)?),
-            samples: Some(section(&collected.samples, collected.sample_records)?),
+            side_band: Some(side_band),
+            samples: Some(samples),
             counts,
             blind_ns: if number == 1 { self.it.blind_ns } else { 0 },
             snapshot: self.snapshot,

@@ -3,6 +3,7 @@
 mod alone;
 mod collect;
 mod counts;
+mod sender;
 
 use std::fs::File;
 use std::path::Path;
@@ -27,9 +28,10 @@ use crate::readings::Look;
 use crate::spool::{Epoch, Spool};
 use crate::status::{EventStatus, Reporter};
 use crate::symbols::LiveSymbols;
-use crate::uplink::{self, BatchStore, Observer, Origin, SymbolProvider, UplinkError, UplinkEvent};
+use crate::uplink::{BatchStore, Origin, SymbolProvider};
 use alone::Alone;
 use collect::Collect;
+use sender::{Sender, observe};
 
 /// What this machine can collect with this configuration, in which tier, and why not better. Starts nothing.
 pub fn probe(config: &Config) -> Vec<Capability> {
@@ -85,29 +87,23 @@ pub async fn run_reporting(
         .context("cannot start the collector's thread")?;
 
     let uplink_stop = CancellationToken::new();
-    let own = uplink::run(
-        &endpoint,
-        epoch.clone(),
-        symbols.clone(),
-        observe(reporter),
-        uplink_stop.clone(),
-    );
-    let earlier = send_earlier(&endpoint, &spool, &epoch, &symbols, uplink_stop.clone());
-    let uplinks = async {
-        let earlier = async {
-            earlier.await;
-            Ok(())
-        };
-        tokio::try_join!(own, earlier).map(drop)
+    let sender = Sender {
+        endpoint,
+        spool: spool.clone(),
+        epoch: epoch.clone(),
+        symbols,
+        observer: observe(reporter),
+        stop: uplink_stop.clone(),
     };
-    let mut uplinks = Box::pin(uplinks);
+    let _stopped_in_any_case = uplink_stop.clone().drop_guard();
+    let mut sent = sender.start().context("cannot start the sending thread")?;
     tokio::pin!(end);
     let collected = tokio::select! {
         ended = &mut end => ended,
-        failed = &mut uplinks => {
+        failed = &mut sent => {
             intake.cancel();
             let ended = (&mut end).await;
-            failed?;
+            failed.unwrap_or(Ok(()))?;
             ended
         }
     };
@@ -115,8 +111,8 @@ pub async fn run_reporting(
         collected.unwrap_or_else(|_| Err(anyhow::anyhow!("the collector's thread panicked")));
     if collected.is_ok() && !uplinks_done(&epoch) {
         // What this run wrote may still be taken; the rest waits in the spool.
-        if let Ok(outcome) = tokio::time::timeout(grace, &mut uplinks).await {
-            outcome?;
+        if let Ok(outcome) = tokio::time::timeout(grace, &mut sent).await {
+            outcome.unwrap_or(Ok(()))?;
         } else {
             let batches = epoch.unacked();
             tracing::info!(batches, "stopped, unacked batches stay in the spool");
@@ -124,7 +120,10 @@ pub async fn run_reporting(
     }
     switched.abort();
     uplink_stop.cancel();
-    drop(uplinks);
+    if !sent.is_terminated() {
+        // What it had to say is no news any more; that it has ended is.
+        drop(sent.await);
+    }
     if epoch.unacked() == 0 {
         let retired = tokio::task::spawn_blocking(move || spool.retire(&epoch)).await?;
         retired.context("cannot clear the spool")?;
@@ -285,71 +284,6 @@ fn random() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
     std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes).max(1))
-}
-
-fn observe(reporter: Reporter) -> Observer {
-    Arc::new(move |event| {
-        reporter.update(|status| match event {
-            UplinkEvent::Connected => {
-                status.connected = true;
-                status.connection_error.clear();
-            }
-            UplinkEvent::Disconnected(why) => {
-                status.connected = false;
-                status.connection_error = why;
-            }
-            UplinkEvent::Acked(through) => status.acked = through,
-        });
-    })
-}
-
-/// Sends what earlier runs left, one after the other, each under its own source.
-async fn send_earlier(
-    endpoint: &str,
-    spool: &Arc<Spool>,
-    own: &Arc<Epoch>,
-    symbols: &Arc<dyn SymbolProvider>,
-    stop: CancellationToken,
-) {
-    for epoch in spool.epochs() {
-        if Arc::ptr_eq(&epoch, own) {
-            continue;
-        }
-        let quiet: Observer = Arc::new(|_| ());
-        let store: Arc<dyn BatchStore> = epoch.clone();
-        let sent = uplink::run(endpoint, store, symbols.clone(), quiet, stop.clone()).await;
-        if stop.is_cancelled() {
-            return;
-        }
-        let over = match sent {
-            Ok(()) => true,
-            Err(UplinkError::Refused {
-                reason, message, ..
-            }) => {
-                let batches = epoch.unacked();
-                tracing::error!(
-                    reason,
-                    message,
-                    batches,
-                    "an earlier run's batches are refused for good"
-                );
-                reason == "expired"
-            }
-            Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(error, "an earlier run's batches cannot be sent");
-                false
-            }
-        };
-        if over {
-            let spool = spool.clone();
-            let retired = tokio::task::spawn_blocking(move || spool.retire(&epoch)).await;
-            if let Ok(Err(error)) = retired {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "an earlier run's folder stays");
-            }
-        }
-    }
 }
 
 #[cfg(test)]

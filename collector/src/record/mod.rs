@@ -25,7 +25,7 @@ use memwide_perf_abi::{LostSamples, Record, SampleId, SampleLayout, encode};
 use memwide_service::CancellationToken;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::claim::claim;
+use crate::claim::Claim;
 use crate::count::CounterAbsent;
 use crate::events::is_counted;
 use crate::events::machine::Machine;
@@ -322,8 +322,9 @@ impl Recorder {
         for it in rings {
             self.buffer.clear();
             if it.ring.copy_new(&mut self.buffer) > 0 {
-                if let Some(id) = it.counted {
-                    claim(&mut self.buffer, id, &self.others);
+                if let Some(own) = it.counted {
+                    let others = &self.others;
+                    Claim { own, others }.all(&mut self.buffer);
                 }
                 self.output.write(&self.buffer)?;
                 it.ring.commit();

@@ -273,7 +273,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut output = output(folder.path());
         let mut records = [sample(1), sample(77), sample(3)].concat();
-        crate::claim::claim(&mut records, 3, &HashSet::from([1, 2]));
+        let others = HashSet::from([1, 2]);
+        let claim = crate::claim::Claim {
+            own: 3,
+            others: &others,
+        };
+        claim.all(&mut records);
         output.write(&records).unwrap();
         let samples: Vec<u64> = output.tallies.iter().map(|tally| tally.samples).collect();
         assert_eq!(samples, [1, 2]);

@@ -12,7 +12,7 @@ use memwide_proto::v1::{Batch, ClockAnchor, EventCount, EventDesc, HostFacts};
 use super::options::{ImportOptions, ImportedEvent};
 use super::records::Changes;
 use super::{ImportError, events, facts, open};
-use crate::batch::{Collected, is_sample_like, section};
+use crate::batch::{Collected, SectionPacker, is_sample_like};
 
 /// How far a time may be off that is only known from the file's modification time.
 const SHIFTED_UNCERTAINTY_NS: u64 = 1_000_000_000;
@@ -141,12 +141,13 @@ pub(super) fn make(
         file.tracing_data().map(AsRef::as_ref),
     );
     let facts = facts::of_file(file.features(), hostname);
+    let mut packer = SectionPacker::new().map_err(ImportError::unreadable(path))?;
     let mut failure = None;
     walk(path, options, |piece| {
         if piece.number < from {
             return ControlFlow::Continue(());
         }
-        match batch(piece, outline, &descs, &facts) {
+        match batch(piece, outline, &descs, &facts, &mut packer) {
             Ok(batch) => take(batch),
             Err(error) => {
                 failure = Some(error);
@@ -162,6 +163,7 @@ fn batch(
     outline: &Outline,
     descs: &[EventDesc],
     facts: &HostFacts,
+    packer: &mut SectionPacker,
 ) -> std::io::Result<Batch> {
     let collected = &piece.collected;
     let counted = collected.tallies.iter().zip(&piece.lost);
@@ -184,8 +186,8 @@ fn batch(
         anchors: vec![outline.anchor],
         events: if first { descs.to_vec() } else { Vec::new() },
         facts: first.then(|| facts.clone()),
-        side_band: Some(section(&collected.side_band, collected.side_band_records)?),
-        samples: Some(section(&collected.samples, collected.sample_records)?),
+        side_band: Some(packer.pack(&collected.side_band, collected.side_band_records)?),
+        samples: Some(packer.pack(&collected.samples, collected.sample_records)?),
         counts: counts.collect(),
         ..Batch::default()
     })

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::frame::kind;
 use super::log::{Found, Log};
+use super::newest::Newest;
 use super::origin;
 use super::state::{Content, Numbers, StateFile};
 use super::{GAP_CORRUPT, GAP_FREED, GAP_FULL, SpoolError};
@@ -29,6 +30,7 @@ pub struct Epoch {
     origin: Origin,
     folder: PathBuf,
     inner: Mutex<Inner>,
+    newest: Mutex<Newest>,
     progress: watch::Sender<Progress>,
 }
 
@@ -110,6 +112,7 @@ impl Epoch {
             origin,
             folder: folder.to_owned(),
             inner: Mutex::new(inner),
+            newest: Mutex::default(),
             progress: watch::Sender::new(progress),
         })
     }
@@ -117,6 +120,10 @@ impl Epoch {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic cannot leave it half changed: files come first, numbers after.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of the next batch.
@@ -175,6 +182,7 @@ impl Epoch {
         inner.next = number + 1;
         let next = inner.next;
         drop(inner);
+        self.newest().add(batch);
         self.progress.send_modify(|progress| progress.next = next);
         Ok(())
     }
@@ -217,6 +225,7 @@ impl Epoch {
                 .state
                 .write(&numbers)
                 .map_err(SpoolError::io("write to", &self.folder))?;
+            self.newest().drop_through(last);
             metrics::GAPPED.add((last + 1).saturating_sub(first.max(numbers.acked + 1)));
         }
         inner.samples.drop_oldest().map_err(failed)?;
@@ -367,7 +376,12 @@ impl BatchStore for Epoch {
         })
     }
 
+    fn at_hand(&self, number: u64) -> Option<Batch> {
+        self.newest().get(number)
+    }
+
     fn ack(&self, through: u64) -> Result<(), StoreError> {
+        self.newest().drop_through(through);
         let mut inner = self.lock();
         let through = through.min(inner.next - 1);
         let inner = &mut *inner;

@@ -16,11 +16,13 @@
 mod epoch;
 mod frame;
 mod log;
+mod newest;
 mod origin;
 mod state;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -70,6 +72,8 @@ impl SpoolError {
 pub struct Spool {
     folder: PathBuf,
     max_bytes: u64,
+    /// Kept open: a file that is cut and written again would go to the disk each time.
+    last_seen: File,
     /// Earlier runs, oldest first, then this one.
     epochs: Mutex<Vec<Arc<Epoch>>>,
     _lock: Lock,
@@ -108,9 +112,18 @@ impl Spool {
                 }
             }
         }
+        let path = folder.join("last_seen");
+        let last_seen = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(SpoolError::io("open", &path))?;
         let spool = Self {
             folder: folder.to_owned(),
             max_bytes,
+            last_seen,
             epochs: Mutex::new(epochs),
             _lock: lock,
         };
@@ -183,17 +196,17 @@ impl Spool {
     pub(crate) fn seen(&self, boot: &[u8; 16], wall_ns: u64) {
         let mut text = boot.to_vec();
         text.extend_from_slice(&wall_ns.to_le_bytes());
-        if let Err(error) = fs::write(self.folder.join("last_seen"), text) {
+        if let Err(error) = self.last_seen.write_all_at(&text, 0) {
             tracing::debug!(%error, "time of the last batch not remembered");
         }
     }
 
     /// When an earlier run last wrote a batch in this boot.
     pub(crate) fn last_seen(&self, boot: &[u8; 16]) -> Option<u64> {
-        let text = fs::read(self.folder.join("last_seen")).ok()?;
-        let (before, wall) = text.split_first_chunk::<16>()?;
-        let wall = u64::from_le_bytes(*wall.first_chunk()?);
-        (before == boot).then_some(wall)
+        let (mut before, mut wall) = ([0; 16], [0; 8]);
+        self.last_seen.read_exact_at(&mut before, 0).ok()?;
+        self.last_seen.read_exact_at(&mut wall, 16).ok()?;
+        (before == *boot).then_some(u64::from_le_bytes(wall))
     }
 }
 

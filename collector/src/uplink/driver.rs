@@ -7,8 +7,7 @@ use memwide_proto::limits;
 use memwide_proto::v1::collector_message::Message;
 use memwide_proto::v1::ingest_client::IngestClient;
 use memwide_proto::v1::{
-    Batch, CollectorMessage, ConfigReport, DecoderMessage, SideBandBatch, SymbolChunk,
-    SymbolRequest,
+    CollectorMessage, ConfigReport, DecoderMessage, SideBandBatch, SymbolChunk, SymbolRequest,
 };
 use memwide_service::CancellationToken;
 use memwide_service::retry::Backoff;
@@ -353,12 +352,20 @@ impl Exchange<'_> {
 
     /// Reads a batch and wraps it.
     async fn load(&self, step: Step) -> Result<(CollectorMessage, u64), UplinkError> {
-        let store = self.store.clone();
-        let batch: Batch = blocking(move || match step {
-            Step::SideBand(number) => store.side_band(number),
-            Step::Batch(number) => store.read(number),
-        })
-        .await?;
+        let at_hand = match step {
+            Step::SideBand(_) => None,
+            Step::Batch(number) => self.store.at_hand(number),
+        };
+        let batch = if let Some(batch) = at_hand {
+            batch
+        } else {
+            let store = self.store.clone();
+            blocking(move || match step {
+                Step::SideBand(number) => store.side_band(number),
+                Step::Batch(number) => store.read(number),
+            })
+            .await?
+        };
         let message = match step {
             Step::SideBand(_) => Message::SideBand(SideBandBatch { batch: Some(batch) }),
             Step::Batch(_) => {

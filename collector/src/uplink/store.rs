@@ -70,6 +70,11 @@ pub trait BatchStore: Send + Sync + 'static {
     /// The whole batch. For an acked one whose samples are freed: its side-band and a gap `freed` without counts.
     fn read(&self, number: u64) -> Result<Batch, StoreError>;
 
+    /// The same without waiting for anything, for the newest ones; `None`: it has to be read.
+    fn at_hand(&self, _number: u64) -> Option<Batch> {
+        None
+    }
+
     /// The batch without samples, for the history.
     fn side_band(&self, number: u64) -> Result<Batch, StoreError> {
         let mut batch = self.read(number)?;

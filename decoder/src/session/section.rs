@@ -111,13 +111,13 @@ mod tests {
     #[test]
     fn every_encoding_gives_the_bytes_back() {
         let raw = record();
-        let mut packed = Vec::new();
-        pack::pack(&raw, &mut packed).unwrap();
+        let mut packer = pack::Packer::default();
+        let packed = packer.pack(&raw).unwrap();
         let zstd = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).unwrap();
         for section in [
             section(Encoding::Raw, &raw, raw.clone()),
             section(Encoding::Zstd, &raw, zstd(&raw)),
-            section(Encoding::WordDeltaZstd, &raw, zstd(&packed)),
+            section(Encoding::WordDeltaZstd, &raw, zstd(packed)),
         ] {
             let mut back = Vec::new();
             unpack(&section, &mut back).unwrap();

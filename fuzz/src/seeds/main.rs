@@ -50,9 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             name,
             &[attr.encode(136), records.clone()].concat(),
         )?;
-        let mut packed = Vec::new();
-        pack::pack(&records, &mut packed)?;
-        put("packed", name, &packed)?;
+        put("packed", name, pack::Packer::default().pack(&records)?)?;
         put("packed", &format!("raw_{name}"), &records)?;
     }
     put("ibs", "op", &[0xff; 84])?;
