@@ -186,8 +186,14 @@ pub(crate) struct FilterArgs {
     #[arg(long = "filter", short = 'F', value_name = "KEY=VALUE")]
     pub(crate) filters: Vec<String>,
     /// Rows at most
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = rows)]
     pub(crate) limit: Option<u32>,
+}
+
+/// A number of rows.
+fn rows(text: &str) -> Result<u32, String> {
+    let rows = text.parse();
+    rows.map_err(|_| format!("rows are a whole number from 1 on, not `{text}`"))
 }
 
 #[derive(Debug, Args)]
@@ -515,5 +521,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_limit_that_is_no_number_of_rows_is_told_so() {
+        for command in ["top", "faults"] {
+            let wrong = Cli::try_parse_from(["memwide", command, "--limit", "-1"]).unwrap_err();
+            let text = wrong.to_string();
+            assert!(
+                text.contains("rows are a whole number from 1 on, not `-1`"),
+                "{text}"
+            );
+        }
     }
 }

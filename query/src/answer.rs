@@ -114,9 +114,27 @@ impl std::fmt::Display for Value {
     }
 }
 
+/// Time without samples, of one cause.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Dark {
+    /// Hosts it fell on.
+    pub hosts: u64,
+    /// Seconds, summed over hosts; of a host with several events that of the event it fell on most. `None`: not known, as
+    /// nobody told how many CPUs the hosts have.
+    pub seconds: Option<f64>,
+    /// The same, summed over the CPUs of each host; 0 where it is not counted by CPU.
+    pub cpu_seconds: f64,
+    /// The host it fell on most, the event, the CPU-seconds (else seconds) there.
+    pub most: (String, String, f64),
+}
+
 /// What is there and what is missing in the time range and on the hosts of an answer, by the ledger.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Completeness {
+    /// The whole minutes it is told of, RFC 3339; batches count in the minute in which they were closed.
+    pub since: String,
+    /// Their end.
+    pub until: String,
     /// Hosts that sent batches within the range.
     pub hosts_seen: u64,
     /// Hosts known by facts or ledger within 24 hours before the range's end.
@@ -129,8 +147,13 @@ pub struct Completeness {
     pub samples_produced: u64,
     /// Samples stored, by tier.
     pub tiers: BTreeMap<String, u64>,
-    /// Seconds in which nothing could be seen, summed over hosts.
-    pub blind_seconds: f64,
+    /// Rows of samples taken in these minutes, whenever their batches were closed; `None`: not counted, in long ranges it is
+    /// `samples_stored` but for the edges.
+    pub samples_in_range: Option<u64>,
+    /// Time in which nothing could be seen.
+    pub blind: Dark,
+    /// Time in which sampling stood still: stopped by somebody, or throttled.
+    pub stopped: Dark,
     /// Records not stored, by reason of the ledger.
     pub missing: BTreeMap<String, u64>,
 }
@@ -143,15 +166,25 @@ impl Completeness {
             .map(|(tier, samples)| json!({ "tier": tier, "samples": samples }))
             .collect();
         json!({
+            "since": self.since,
+            "until": self.until,
             "hosts_seen": self.hosts_seen,
             "hosts_expected": self.hosts_expected,
             "samples_stored": self.samples_stored,
             "samples_named": self.samples_named,
             "samples_produced": self.samples_produced,
             "tiers": tiers,
-            "blind_seconds": self.blind_seconds,
+            "samples_in_range": self.samples_in_range,
+            "blind_seconds": self.blind_seconds(),
+            "stopped_seconds": self.stopped.seconds,
+            "stopped_cpu_seconds": self.stopped.cpu_seconds,
             "missing": self.missing,
         })
+    }
+
+    /// Seconds in which nothing could be seen, summed over hosts.
+    pub fn blind_seconds(&self) -> f64 {
+        self.blind.seconds.unwrap_or(0.0)
     }
 }
 

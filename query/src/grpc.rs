@@ -248,6 +248,7 @@ impl Query for Grpc {
 /// An answer as a message.
 fn message(answer: Answer) -> v1::Answer {
     let complete = answer.completeness;
+    let blind_seconds = complete.blind_seconds();
     v1::Answer {
         columns: columns(&answer.columns),
         rows: rows(answer.rows),
@@ -274,9 +275,14 @@ fn message(answer: Answer) -> v1::Answer {
                 .into_iter()
                 .map(|(tier, samples)| v1::TierCount { tier, samples })
                 .collect(),
-            blind_seconds: complete.blind_seconds,
+            blind_seconds,
             missing: complete.missing.into_iter().collect(),
             samples_named: complete.samples_named,
+            since: complete.since,
+            until: complete.until,
+            samples_in_range: complete.samples_in_range,
+            stopped_seconds: complete.stopped.seconds,
+            stopped_cpu_seconds: complete.stopped.cpu_seconds,
         }),
         source_table: answer.source_table.to_owned(),
         notes: answer.notes,

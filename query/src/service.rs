@@ -7,11 +7,18 @@ use memwide_store::{Request, Store, StoreError};
 use tokio::sync::{Semaphore, watch};
 
 use crate::answer::{Answer, Column, Completeness, Part, Value};
-use crate::ask::{HostCounts, LedgerCounts, Plan, Question, Range, note_kinds};
+use crate::ask::time::{MINUTE_NS, text};
+use crate::ask::{
+    DarkTimes, HostCounts, LedgerCounts, PartPlan, Plan, Question, Range, note_kinds,
+    notes_of_completeness, why,
+};
 use crate::config::Limits;
 use crate::problem::{Class, Problem};
 use crate::statement::Statement;
 use crate::status::{Status, StatusDetail};
+
+/// Tables of samples and of sums of them.
+const SAMPLED: &[&str] = &["samples", "mix_1m", "functions", "fleet_1h"];
 
 /// Answers questions from a store that may come and go.
 #[derive(Debug, Clone)]
@@ -57,13 +64,7 @@ impl Service {
             });
         }
         plan.strip(&mut rows);
-        if completeness.hosts_seen < completeness.hosts_expected {
-            let missing = completeness.hosts_expected - completeness.hosts_seen;
-            notes.push(format!(
-                "{missing} of {} hosts sent nothing in this range",
-                completeness.hosts_expected
-            ));
-        }
+        notes.extend(notes_of_completeness(&completeness, plan.range));
         let mut answer = Answer {
             columns: plan.columns,
             rows,
@@ -75,7 +76,44 @@ impl Service {
         };
         question.conclude(&mut answer);
         note_kinds(&mut answer);
+        let further = self.explained(question, &answer).await;
+        answer.notes.extend(further);
         Ok(answer)
+    }
+
+    /// Why there are no rows, and which values of filters nobody knows. What cannot be found out is left out.
+    async fn explained(&self, question: &Question, answer: &Answer) -> Vec<String> {
+        let ask = async |part: PartPlan| {
+            let rows = self.rows(&part.statement, &part.columns).await;
+            rows.map_err(|problem| tracing::debug!(%problem, part.name, "not explained"))
+        };
+        let (filter, is_empty) = (question.filter(), answer.rows.is_empty());
+        let mut notes = Vec::new();
+        if is_empty && SAMPLED.contains(&answer.source_table) {
+            let counted = ask(why::counts(filter)).await;
+            let stored = ask(why::stored()).await;
+            if let (Ok(counted), Ok(stored)) = (counted, stored) {
+                notes.extend(why::empty(question.name(), filter, &counted, &stored));
+            }
+        }
+        for (dimension, values) in filter.dimensions() {
+            // One value that led to rows is known.
+            if !is_empty && values.len() < 2 {
+                continue;
+            }
+            let Some(part) = why::unknown(filter, dimension) else {
+                continue;
+            };
+            for value in ask(part).await.unwrap_or_default().iter().flatten() {
+                let value = value.to_string();
+                let near = match why::near(filter, dimension, &value) {
+                    Some(part) => ask(part).await.unwrap_or_default(),
+                    None => Vec::new(),
+                };
+                notes.push(why::of_unknown(dimension, &value, &near));
+            }
+        }
+        notes
     }
 
     /// The completeness of what was stored over a range.
@@ -95,14 +133,34 @@ impl Service {
 
     async fn completeness(&self, plan: &Plan) -> Result<Completeness, Problem> {
         let (ledger, hosts) = (plan.ledger_statement(), plan.hosts_statement());
+        let (dark, in_range) = (plan.dark_statement(), plan.in_range_statement());
         let (ledger_columns, host_columns) = (LedgerCounts::columns(), HostCounts::columns());
-        let (ledger, hosts) = tokio::try_join!(
+        let (dark_columns, count) = (DarkTimes::columns(), [Column::number("rows", "rows")]);
+        let counted = async {
+            match &in_range {
+                Some(statement) => self.rows(statement, &count).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (ledger, hosts, dark, counted) = tokio::try_join!(
             self.rows(&ledger, &ledger_columns),
-            self.rows(&hosts, &host_columns)
+            self.rows(&hosts, &host_columns),
+            self.rows(&dark, &dark_columns),
+            counted,
         )?;
-        let mut completeness = Completeness::default();
+        let minutes = plan.range.outwards(MINUTE_NS);
+        let mut completeness = Completeness {
+            since: text(minutes.since_ns),
+            until: text(minutes.until_ns),
+            samples_in_range: counted.and_then(|rows| match rows.first()?.first()? {
+                Value::Number(rows) => Some(*rows),
+                _ => None,
+            }),
+            ..Completeness::default()
+        };
         LedgerCounts::read(&ledger, &mut completeness);
         HostCounts::read(&hosts, &mut completeness);
+        DarkTimes::read(&dark, &mut completeness);
         Ok(completeness)
     }
 
@@ -135,7 +193,10 @@ impl Service {
         let mut request = self
             .limited(sql, format)
             .setting("max_result_rows", rows)
-            .setting("result_overflow_mode", "throw");
+            .setting("result_overflow_mode", "throw")
+            // JSON knows neither: they would become null, or lose digits.
+            .setting("output_format_json_quote_denormals", 1)
+            .setting("output_format_json_quote_decimals", 1);
         for (name, value) in params {
             request = request.param(name, value);
         }

@@ -175,13 +175,14 @@ async function showFunctions(params, signal) {
   const columns = [
     { name: "function" }, { name: "module" }, { name: "tier", numeric: false }, { name: "event" },
     { name: "samples", unit: "samples", numeric: true }, { name: "share", unit: "ratio", below: "within event", numeric: true },
-    { name: "weight", unit: "cycles", numeric: true }, { name: "est_events", title: "est. events", unit: "events", numeric: true },
+    { name: "weight", unit: "cycles", numeric: true }, { name: "est_events", title: "est. events", numeric: true },
     { name: "hosts", numeric: true },
   ];
   const used = columns.filter((column) => rows.some((row) => column.name === "share" || row[column.name]));
   const cells = rows.map((row) => used.map((column) => {
     if (column.name === "tier") return tier(row.tier);
     if (column.name === "weight" && !row.weight) return null;
+    if (column.name === "est_events" && row.est_unit === "ns") return `${whole.format(row.est_events)} ns`;
     return row[column.name];
   }));
   put(byId("functions"), table(used, cells), ...notes(answer));
@@ -248,6 +249,7 @@ function showStatus(status, answer) {
     parts.push(`${whole.format(complete.hosts_seen)} of ${whole.format(complete.hosts_expected)} hosts`);
     parts.push(`${whole.format(complete.samples_stored)} of ${whole.format(complete.samples_produced)} samples stored`);
     if (complete.blind_seconds > 0) parts.push(`${complete.blind_seconds.toFixed(1)} s blind`);
+    if (complete.stopped_cpu_seconds >= 0.05) parts.push(`${complete.stopped_cpu_seconds.toFixed(1)} CPU-seconds stopped or throttled`);
     for (const [reason, count] of Object.entries(complete.missing)) parts.push(`${whole.format(count)} ${reason}`);
   }
   if (status.ingest_address) parts.push(`ingest ${status.ingest_address}`);

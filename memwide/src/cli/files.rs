@@ -39,7 +39,7 @@ impl FileArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RowArgs {
     /// Rows at most
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::rows)]
     pub(crate) limit: Option<u32>,
     /// How to print
     #[arg(long, value_enum, default_value_t)]

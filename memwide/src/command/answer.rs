@@ -214,6 +214,13 @@ fn completeness(value: &Value) -> Option<String> {
     if blind > 0.0 {
         line.push_str(&format!("; blind {blind:.1} s"));
     }
+    let stopped = value
+        .get("stopped_cpu_seconds")
+        .and_then(Value::as_f64)
+        .unwrap_or(0.0);
+    if stopped >= 0.05 {
+        line.push_str(&format!("; stopped or throttled {stopped:.1} CPU-seconds"));
+    }
     if let Some(missing) = value.get("missing").and_then(Value::as_object) {
         for (reason, count) in missing
             .iter()

@@ -14,6 +14,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     rows.push(program("engine", &tools::engine_library()));
     let mut table = table(&rows);
     if args.format == Format::Table {
+        // Reasons and remedies are sentences: they stand below, whole.
+        table.keep_columns(|name| !["reason", "remedy"].contains(&name));
         table.notes = verdict(&rows);
     }
     Ok(table.print(args.format)?)
@@ -82,18 +84,26 @@ fn verdict(rows: &[Capability]) -> Vec<String> {
         "event" => "best tier: event (hardware events without data source)".to_owned(),
         _ => "best tier: software (faults, breakpoints, tracepoints, clock); levels and latencies need a PMU".to_owned(),
     });
-    // A remedy in full, where the table had to cut it; once where several rows want the same.
-    let mut told: Vec<(Vec<&str>, &str)> = Vec::new();
-    for row in rows.iter().filter(|row| !row.remedy.is_empty()) {
-        match told.iter_mut().find(|(_, remedy)| *remedy == row.remedy) {
+    // Once where several rows say and want the same.
+    let mut told: Vec<(Vec<&str>, [&str; 2])> = Vec::new();
+    for row in rows {
+        let says = [row.reason.as_str(), row.remedy.as_str()];
+        if says == ["", ""] {
+            continue;
+        }
+        match told.iter_mut().find(|(_, known)| *known == says) {
             Some((names, _)) => names.push(&row.name),
-            None => told.push((vec![&row.name], &row.remedy)),
+            None => told.push((vec![&row.name], says)),
         }
     }
-    lines.extend(
-        told.iter()
-            .map(|(names, remedy)| format!("{}: {remedy}", names.join(", "))),
-    );
+    lines.extend(told.iter().map(|(names, says)| {
+        let says: Vec<&str> = says
+            .iter()
+            .copied()
+            .filter(|text| !text.is_empty())
+            .collect();
+        format!("{}: {}", names.join(", "), says.join("; "))
+    }));
     lines
 }
 
@@ -125,8 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn every_remedy_is_printed_in_full() {
+    fn every_reason_and_remedy_is_printed_in_full() {
         let rows = [row("precise", false), row("event", false)];
-        assert!(verdict(&rows).contains(&"x, x: bare metal".to_owned()));
+        assert!(verdict(&rows).contains(&"x, x: no PMU; bare metal".to_owned()));
+        let degraded = Capability {
+            available: true,
+            remedy: String::new(),
+            ..row("software", true)
+        };
+        assert!(verdict(&[degraded]).contains(&"x: no PMU".to_owned()));
     }
 }

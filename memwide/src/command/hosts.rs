@@ -9,7 +9,8 @@ const PARTS: &[Part] = &[Part {
     title: "",
     columns: &[
         column("host", ""),
-        column("last_seen", "last seen"),
+        column("silent_seconds", "silent"),
+        wide("last_seen", "last seen"),
         column("samples_stored", "stored"),
         column("completeness", "complete"),
         wide("resolved", "named"),

@@ -2275,6 +2275,20 @@ pub struct Completeness {
     /// Of those stored, samples whose function has a name.
     #[prost(uint64, tag = "8")]
     pub samples_named: u64,
+    /// The whole minutes it is told of, RFC 3339; batches count in the minute in which they were closed.
+    #[prost(string, tag = "9")]
+    pub since: ::prost::alloc::string::String,
+    #[prost(string, tag = "10")]
+    pub until: ::prost::alloc::string::String,
+    /// Rows of samples taken in these minutes, whenever their batches were closed; absent in long ranges.
+    #[prost(uint64, optional, tag = "11")]
+    pub samples_in_range: ::core::option::Option<u64>,
+    /// Time in which sampling stood still (stopped or throttled), summed over hosts; absent: CPUs of a host not known.
+    #[prost(double, optional, tag = "12")]
+    pub stopped_seconds: ::core::option::Option<f64>,
+    /// The same, summed over CPUs.
+    #[prost(double, tag = "13")]
+    pub stopped_cpu_seconds: f64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TierCount {

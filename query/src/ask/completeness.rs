@@ -1,12 +1,16 @@
-//! The two statements behind the completeness of every answer, and the reading of their rows.
+//! The statements behind the completeness of every answer, and the reading of their rows.
+//!
+//! The ledger knows batches by the minute in which they were closed: of live hosts a second after their samples, of imports
+//! at the newest sample of a piece. So rows in the range are counted too, by the time of their samples. Time in which
+//! nothing was seen is entered when it has ended: it lies before that.
 
 use std::collections::BTreeMap;
 
 use memwide_model::Reason;
 
 use super::table::time_condition;
-use super::time::{DAY_NS, MINUTE_NS, Range};
-use crate::answer::{Column, Completeness, Kind, Value};
+use super::time::{DAY_NS, HOUR_NS, MINUTE_NS, Range};
+use crate::answer::{Column, Completeness, Dark, Kind, Value};
 use crate::statement::Statement;
 
 /// Since when a host that showed itself counts as expected: 24 hours before the range's end, or its start.
@@ -14,11 +18,11 @@ pub(super) fn expected_since(range: Range) -> u64 {
     range.since_ns.min(range.until_ns.saturating_sub(DAY_NS))
 }
 
-/// Reasons that count samples which are not stored, as a list for SQL.
+/// Reasons that count samples which are lost, as a list for SQL.
 pub(super) fn losses() -> String {
     let names: Vec<String> = Reason::ALL
         .iter()
-        .filter(|reason| is_loss(**reason))
+        .filter(|reason| is_loss(**reason) && **reason != Reason::Residue)
         .map(|reason| format!("'{reason}'"))
         .collect();
     names.join(", ")
@@ -27,6 +31,11 @@ pub(super) fn losses() -> String {
 fn is_loss(reason: Reason) -> bool {
     reason.is_loss_of_produced() || matches!(reason, Reason::Lost | Reason::Residue)
 }
+
+/// Longest range whose rows are counted by the time of their samples: in longer ones the edges matter less.
+const IN_RANGE_MAX_NS: u64 = 2 * HOUR_NS;
+/// Time in which nothing was seen is looked for so long after the range: when it has ended.
+const DARK_AFTER_NS: u64 = DAY_NS;
 
 fn host_condition(statement: &mut Statement, hosts: &[String]) -> String {
     if hosts.is_empty() {
@@ -41,8 +50,51 @@ pub(super) fn ledger_statement(range: Range, hosts: &[String]) -> Statement {
     let time = time_condition(&mut statement, false, range.outwards(MINUTE_NS));
     let hosts = host_condition(&mut statement, hosts);
     statement.sql = format!(
-        "SELECT reason, tier, sum(records), sum(seconds) FROM ledger_1m WHERE {time}{hosts} \
-         GROUP BY reason, tier ORDER BY reason, tier"
+        "SELECT reason, tier, sum(records) FROM ledger_1m WHERE {time}{hosts} GROUP BY reason, tier ORDER BY reason, tier"
+    );
+    statement
+}
+
+/// Rows of samples in the range; `None` where it is long.
+pub(super) fn in_range_statement(range: Range, hosts: &[String]) -> Option<Statement> {
+    if range.len_ns() > IN_RANGE_MAX_NS {
+        return None;
+    }
+    let mut statement = Statement::default();
+    let time = time_condition(&mut statement, false, range.outwards(MINUTE_NS));
+    let hosts = host_condition(&mut statement, hosts);
+    statement.sql = format!("SELECT sum(n) FROM mix_1m WHERE {time}{hosts}");
+    Some(statement)
+}
+
+/// Time without samples within the range, by reason: on how many hosts, how long, where most.
+pub(super) fn dark_statement(range: Range, hosts: &[String]) -> Statement {
+    let mut statement = Statement::default();
+    let minutes = range.outwards(MINUTE_NS);
+    let searched = Range {
+        until_ns: minutes.until_ns + DARK_AFTER_NS,
+        ..minutes
+    };
+    let time = time_condition(&mut statement, false, searched);
+    let hosts = host_condition(&mut statement, hosts);
+    let mut seconds = |ns: u64| format!("({} / 1e9)", statement.number(ns));
+    let (since, until) = (seconds(range.since_ns), seconds(range.until_ns));
+    let within = |from: &str, to: &str| {
+        format!("greatest(0, least({to}, {until}) - greatest({from}, {since}))")
+    };
+    // Blindness ends in its minute and began before; sampling that stands still is entered minute by minute.
+    let blind = within("m + 60 - seconds", "m + 60");
+    let stopped = format!("seconds * {} / 60", within("m", "m + 60"));
+    statement.sql = format!(
+        "SELECT reason, count(), sum(most), sum(most / cpus), argMax(host, most), argMax(event, most), max(most) FROM \
+         (SELECT r.reason AS reason, r.host AS host, max(r.s) AS most, argMax(r.event, r.s) AS event, nullIf(any(h.cpus), 0) AS cpus FROM \
+         (SELECT toString(reason) AS reason, host, event, sum(part) AS s FROM \
+         (SELECT reason, host, event, toFloat64(toUnixTimestamp(time)) AS m, if(reason = '{blind_s}', {blind}, {stopped}) AS part FROM ledger_1m \
+         WHERE reason IN ('{blind_s}', '{throttled_s}') AND seconds > 0 AND {time}{hosts}) WHERE part > 0 GROUP BY reason, host, event) AS r \
+         LEFT JOIN (SELECT host, toFloat64(argMax(cpus, time)) AS cpus FROM hosts GROUP BY host) AS h ON h.host = r.host \
+         GROUP BY r.reason, r.host) GROUP BY reason ORDER BY reason",
+        blind_s = Reason::BlindSeconds.name(),
+        throttled_s = Reason::ThrottledSeconds.name(),
     );
     statement
 }
@@ -58,9 +110,14 @@ pub(super) fn hosts_statement(range: Range, hosts: &[String]) -> Statement {
     let within = time_condition(&mut statement, false, range);
     let lately = time_condition(&mut statement, false, expected);
     let hosts = host_condition(&mut statement, hosts);
+    let sampled = if range.len_ns() > IN_RANGE_MAX_NS {
+        String::new()
+    } else {
+        format!(" UNION ALL SELECT host, 1 AS seen FROM mix_1m WHERE {within}{hosts}")
+    };
     statement.sql = format!(
         "SELECT uniqExactIf(host, seen AND host != ''), uniqExactIf(host, host != '') FROM \
-         (SELECT host, {within} AS seen FROM ledger_1m WHERE {lately}{hosts} \
+         (SELECT host, {within} AS seen FROM ledger_1m WHERE {lately}{hosts}{sampled} \
          UNION ALL SELECT host, 0 AS seen FROM hosts WHERE {lately}{hosts})"
     );
     statement
@@ -76,7 +133,6 @@ impl LedgerCounts {
             Column::text("reason"),
             Column::text("tier"),
             Column::number("records", "records"),
-            Column::real("seconds", "seconds"),
         ]
     }
 
@@ -89,7 +145,6 @@ impl LedgerCounts {
                 Value::Text(reason),
                 Value::Text(tier),
                 Value::Number(records),
-                seconds,
             ] = row.as_slice()
             else {
                 continue;
@@ -102,11 +157,6 @@ impl LedgerCounts {
                     }
                 }
                 Some(Reason::Produced) => into.samples_produced += records,
-                Some(Reason::BlindSeconds) => {
-                    if let Value::Real(seconds) = seconds {
-                        into.blind_seconds += seconds;
-                    }
-                }
                 Some(Reason::Unresolved | Reason::Nameless) => without_name += records,
                 Some(reason) if is_loss(reason) && *records > 0 => {
                     *missing.entry(reason.name().to_owned()).or_default() += records;
@@ -128,6 +178,112 @@ impl LedgerCounts {
         into.missing = missing;
     }
 }
+
+/// Rows of [`dark_statement`].
+#[derive(Debug)]
+pub(crate) struct DarkTimes;
+
+impl DarkTimes {
+    pub(crate) fn columns() -> Vec<Column> {
+        vec![
+            Column::text("reason"),
+            Column::number("hosts", "hosts"),
+            Column::real("most", "seconds"),
+            Column::real("most_a_cpu", "seconds"),
+            Column::text("host"),
+            Column::text("event"),
+            Column::real("most_of_host", "seconds"),
+        ]
+    }
+
+    pub(crate) fn read(rows: &[Vec<Value>], into: &mut Completeness) {
+        for row in rows {
+            let [
+                Value::Text(reason),
+                Value::Number(hosts),
+                Value::Real(sum),
+                by_cpus,
+                Value::Text(host),
+                Value::Text(event),
+                Value::Real(most),
+            ] = row.as_slice()
+            else {
+                continue;
+            };
+            let mut dark = Dark {
+                hosts: *hosts,
+                most: (host.clone(), event.clone(), *most),
+                ..Dark::default()
+            };
+            if reason == Reason::BlindSeconds.name() {
+                dark.seconds = Some(*sum);
+                into.blind = dark;
+            } else {
+                dark.cpu_seconds = *sum;
+                dark.seconds = match by_cpus {
+                    Value::Real(seconds) => Some(*seconds),
+                    _ => None,
+                };
+                into.stopped = dark;
+            }
+        }
+        if into.stopped.hosts == 0 {
+            into.stopped.seconds = Some(0.0);
+        }
+    }
+}
+
+/// What a reader must know of the completeness of a range.
+pub(crate) fn notes(complete: &Completeness, range: Range) -> Vec<String> {
+    let mut notes = Vec::new();
+    if complete.hosts_seen < complete.hosts_expected {
+        notes.push(format!(
+            "{} of {} hosts sent nothing in this range",
+            complete.hosts_expected - complete.hosts_seen,
+            complete.hosts_expected
+        ));
+    }
+    let length = range.len_ns() as f64 / 1e9;
+    let matters = |seconds: f64| seconds >= 1.0 || seconds >= DARK_PART * length;
+    let hosts = |dark: &Dark| match dark.hosts {
+        1 => format!("`{}`", dark.most.0),
+        many => format!("{many} hosts, most on `{}`", dark.most.0),
+    };
+    if matters(complete.blind_seconds()) {
+        notes.push(format!(
+            "blind for {:.1} s in all on {}: no samples are from then",
+            complete.blind_seconds(),
+            hosts(&complete.blind)
+        ));
+    }
+    let stopped = &complete.stopped;
+    if matters(stopped.seconds.unwrap_or(stopped.cpu_seconds)) {
+        let whole = stopped.seconds.map_or_else(String::new, |seconds| {
+            format!(" ({seconds:.1} s of all their CPUs)")
+        });
+        notes.push(format!(
+            "sampling stood still, stopped or throttled, for {:.1} CPU-seconds{whole} on {}, there of {}: no samples are from then; `memwide ledger` has all",
+            stopped.cpu_seconds,
+            hosts(stopped),
+            stopped.most.1
+        ));
+    }
+    if let Some(rows) = complete.samples_in_range {
+        let off = rows.abs_diff(complete.samples_stored);
+        if off as f64 > BATCHES_DIFFER * rows.max(complete.samples_stored) as f64 && off > 100 {
+            notes.push(format!(
+                "{rows} samples are from these minutes, {} are of batches closed in them (imports close theirs late): `samples_stored` and what is missing are of the batches",
+                complete.samples_stored
+            ));
+        }
+    }
+    notes
+}
+
+/// Less of a range without samples is not worth a line.
+const DARK_PART: f64 = 0.01;
+/// Rows in the range and rows of batches closed in it may differ by this part.
+const BATCHES_DIFFER: f64 = 0.05;
 
 /// The row of [`hosts_statement`].
 #[derive(Debug)]
@@ -163,7 +319,6 @@ mod tests {
                 Value::Text(reason.name().to_owned()),
                 Value::Text(tier.to_owned()),
                 Value::Number(records),
-                Value::Real(0.0),
             ]
         };
         let rows = [

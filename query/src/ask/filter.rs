@@ -29,6 +29,11 @@ macro_rules! dimensions {
                 match self { $(Self::$variant => $name,)+ }
             }
 
+            /// Whether its values are also taken as a list with commas: of the others commas are part.
+            pub fn is_list(self) -> bool {
+                !matches!(self, Self::Comm | Self::Function | Self::Event)
+            }
+
             /// The only values there are; `None` for free text.
             pub fn values(self) -> Option<Vec<&'static str>> {
                 match self { $(Self::$variant => $values,)+ }
@@ -172,7 +177,7 @@ impl Filter {
 
     /// Reads the parameters of a URL; those that only this question takes are given back.
     ///
-    /// A filter may be given several times; values of a closed set also as a list with commas.
+    /// A filter may be given several times; values that have no commas in them also as a list with commas.
     pub(super) fn parse(
         question: Name,
         pairs: &[(String, String)],
@@ -221,7 +226,7 @@ impl Filter {
         let mut filter = Self::new(range, now_ns);
         filter.limit = question.limit();
         for (dimension, value) in given {
-            if dimension.values().is_some() {
+            if dimension.is_list() {
                 value
                     .split(',')
                     .try_for_each(|one| filter.add(dimension, one.trim()))?;

@@ -4,7 +4,9 @@
 //! in a page stays. What else is mapped (heap, stacks) is a line of its process alone.
 //!
 //! A load that another cache had to answer is *contended*. Who made it so is told by who else was seen to write the line in
-//! the same process: at the same offset only (true sharing), at other offsets only (false sharing), both, or nobody.
+//! the same process: at the same offset only (true sharing), at other offsets only (false sharing), both, or nobody. Writers
+//! of another process, or of another line of a large variable, wrote another piece of memory: they tell nothing of who
+//! made a load contended, and are called that.
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
@@ -71,6 +73,7 @@ fn accesses(statement: &mut Statement, filter: &Filter) -> String {
          x AS (SELECT {own}, a.loads AND a.snoop IN ('hitm', 'fwd', 'peer') AS contended, \
          arrayExists(w -> w.1 != a.tid AND w.2 = a.at, c.writers) AS same, \
          arrayExists(w -> w.1 != a.tid AND w.2 != a.at, c.writers) AS apart, \
+         arrayExists(w -> w.1 = a.tid, c.writers) AS own, \
          d.data_symbol AS data_symbol, d.data_module AS data_module, d.data_build_id AS data_build_id, \
          a.region IN ('global', 'file') AND a.data_id != 0 AS fixed, \
          if(fixed, concat(d.data_build_id, '/', d.data_module, '/', d.data_symbol, '+', toString(bitAnd(a.line, 63))), \
@@ -162,6 +165,11 @@ impl Ask for Lines {
                 "threads",
                 "uniqExactIf((s.host, s.pid, s.tid), s.writes)",
             ),
+            of(
+                "own_writers",
+                "threads",
+                "uniqExactIf((s.host, s.pid, s.tid), s.contended AND s.own)",
+            ),
             of("cpus", "cpus", "uniqExact(s.host, s.cpu)"),
             of("processes", "processes", "uniqExact(s.host, s.pid)"),
             of("lines", "lines", "uniqExact(s.host, s.pid, s.line)"),
@@ -243,6 +251,8 @@ impl Ask for Lines {
             "writes_near_writes",
             "reads_beside_writes",
             "reads_near_writes",
+            "writers",
+            "own_writers",
         ];
         let places = names.map(|name| answer.column(name));
         let (mut peers_only, mut several) = (true, false);
@@ -263,6 +273,22 @@ impl Ask for Lines {
         if peers_only && !answer.rows.is_empty() {
             answer.notes.push("no HitM is recorded here: PMUs that have none (Arm SPE) tell peers, others tell nothing of modified lines".to_owned());
         }
+        let place = answer.column("verdict");
+        let says = |row: &Vec<Value>, word: &str| matches!(place.and_then(|at| row.get(at)), Some(Value::Text(text)) if text == word);
+        for (word, means) in [
+            (
+                "writers elsewhere",
+                "writers were seen in other processes, or on other lines of the variable, none in the process of a contended load: nothing tells true from false sharing",
+            ),
+            (
+                "own writes only",
+                "nobody but the threads whose loads were contended was seen to write",
+            ),
+        ] {
+            if answer.rows.iter().any(|row| says(row, word)) {
+                answer.notes.push(format!("{word}: {means}"));
+            }
+        }
         if several {
             answer.notes.push("where `lines` is above `processes`, a variable larger than a page has several lines at the same place of a page: they are one row".to_owned());
         }
@@ -280,11 +306,15 @@ fn verdict(
         stores_apart,
         reads_same,
         reads_apart,
-    ]: [u64; 8],
+        writers,
+        own_writers,
+    ]: [u64; 10],
 ) -> &'static str {
     if contended > 0 {
         return match (other, same, both) {
-            (0, 0, 0) => "writer unseen",
+            (0, 0, 0) if writers == 0 => "writer unseen",
+            (0, 0, 0) if writers == own_writers => "own writes only",
+            (0, 0, 0) => "writers elsewhere",
             (_, 0, 0) => "false sharing",
             (0, _, 0) => "true sharing",
             _ => "false and true sharing",
@@ -310,19 +340,25 @@ mod tests {
     #[test]
     fn verdicts_follow_from_who_else_wrote() {
         for (found, says) in [
-            ([5, 0, 0, 0, 0, 0, 0, 0], "writer unseen"),
-            ([5, 0, 5, 0, 9, 9, 0, 0], "false sharing"),
-            ([5, 5, 0, 0, 0, 0, 0, 0], "true sharing"),
-            ([5, 1, 4, 0, 0, 0, 0, 0], "false and true sharing"),
-            ([5, 0, 0, 5, 0, 0, 0, 0], "false and true sharing"),
-            ([0, 0, 0, 0, 1, 1, 1, 1], "stores, same offset"),
-            ([0, 0, 0, 0, 0, 1, 1, 1], "stores, different offsets"),
-            ([0, 0, 0, 0, 0, 0, 1, 1], "read and written, same offset"),
+            ([5, 0, 0, 0, 0, 0, 0, 0, 0, 0], "writer unseen"),
+            ([5, 0, 0, 0, 0, 0, 0, 0, 2, 0], "writers elsewhere"),
+            ([5, 0, 0, 0, 0, 0, 0, 0, 2, 1], "writers elsewhere"),
+            ([5, 0, 0, 0, 0, 0, 0, 0, 1, 1], "own writes only"),
+            ([5, 0, 5, 0, 9, 9, 0, 0, 2, 0], "false sharing"),
+            ([5, 5, 0, 0, 0, 0, 0, 0, 1, 0], "true sharing"),
+            ([5, 1, 4, 0, 0, 0, 0, 0, 1, 0], "false and true sharing"),
+            ([5, 0, 0, 5, 0, 0, 0, 0, 1, 0], "false and true sharing"),
+            ([0, 0, 0, 0, 1, 1, 1, 1, 2, 0], "stores, same offset"),
+            ([0, 0, 0, 0, 0, 1, 1, 1, 2, 0], "stores, different offsets"),
             (
-                [0, 0, 0, 0, 0, 0, 0, 1],
+                [0, 0, 0, 0, 0, 0, 1, 1, 1, 0],
+                "read and written, same offset",
+            ),
+            (
+                [0, 0, 0, 0, 0, 0, 0, 1, 1, 0],
                 "read and written, different offsets",
             ),
-            ([0; 8], "not shared"),
+            ([0; 10], "not shared"),
         ] {
             assert_eq!(verdict(found), says);
         }

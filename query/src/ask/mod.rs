@@ -30,6 +30,7 @@ mod readings;
 mod samples;
 mod table;
 pub(crate) mod time;
+pub(crate) mod why;
 
 pub use annotate::Annotate;
 pub use breakdown::{Breakdown, BreakdownBy};
@@ -53,7 +54,9 @@ pub use readings::{Counters, Pressure, Rss};
 pub use samples::Keys;
 pub use time::Range;
 
-pub(crate) use completeness::{HostCounts, LedgerCounts};
+pub(crate) use completeness::{
+    DarkTimes, HostCounts, LedgerCounts, notes as notes_of_completeness,
+};
 pub(crate) use kinds::note as note_kinds;
 
 use crate::answer::{Answer, Value};

@@ -48,6 +48,16 @@ impl Plan {
         completeness::hosts_statement(self.range, &self.hosts)
     }
 
+    /// The statement that counts rows in the range, where it is short.
+    pub fn in_range_statement(&self) -> Option<Statement> {
+        completeness::in_range_statement(self.range, &self.hosts)
+    }
+
+    /// The statement that sums up time without samples.
+    pub fn dark_statement(&self) -> Statement {
+        completeness::dark_statement(self.range, &self.hosts)
+    }
+
     /// What the store answers with.
     pub(crate) fn columns_read(&self) -> Vec<Column> {
         [self.columns.as_slice(), &self.hidden].concat()

@@ -82,6 +82,16 @@ macro_rules! questions {
                 Ok(match name { $(Name::$name => Self::$name($name::read(filter, given)?),)+ })
             }
 
+            /// Its name.
+            pub(crate) const fn name(&self) -> Name {
+                match self { $(Self::$name(_) => Name::$name,)+ }
+            }
+
+            /// Its range and filters.
+            pub(crate) const fn filter(&self) -> &Filter {
+                match self { $(Self::$name(question) => &question.filter,)+ }
+            }
+
             /// What to ask of the store first.
             pub fn plan(&self) -> Plan {
                 match self { $(Self::$name(question) => question.plan(),)+ }

@@ -81,7 +81,12 @@ fn questions_become_these_statements() {
         text.push('\n');
     }
     let plan = ask("functions?host=a").unwrap();
-    for statement in [plan.ledger_statement(), plan.hosts_statement()] {
+    let further = [
+        plan.ledger_statement(),
+        plan.hosts_statement(),
+        plan.dark_statement(),
+    ];
+    for statement in further.into_iter().chain(plan.in_range_statement()) {
         writeln!(text, "## completeness\n{}\n", statement.sql).unwrap();
     }
     insta::assert_snapshot!("statements", text);
@@ -91,11 +96,16 @@ fn questions_become_these_statements() {
 fn our_own_statements_pass_the_guard() {
     for url in ASKED {
         let plan = ask(url).unwrap();
+        let further = plan.in_range_statement();
         for statement in [
             plan.ledger_statement(),
             plan.hosts_statement(),
+            plan.dark_statement(),
             plan.statement,
-        ] {
+        ]
+        .into_iter()
+        .chain(further)
+        {
             assert_eq!(memwide_store::guard::check(&statement.sql), Ok(()), "{url}");
         }
     }

@@ -132,11 +132,13 @@ fn of_question(question: Name) -> Vec<Json> {
     }
     let filters = question.dimensions().iter();
     parameters.extend(filters.map(|filter| {
-        list(
-            filter.name(),
-            filter.description(),
-            Dimension::values(*filter),
-        )
+        let several = if filter.is_list() {
+            "Several by commas or repeated: any of them."
+        } else {
+            "Several by repeating it: any of them; commas are part of a name."
+        };
+        let about = format!("{} {several}", filter.description());
+        list(filter.name(), &about, Dimension::values(*filter))
     }));
     parameters
 }
@@ -188,7 +190,8 @@ fn schemas() -> Json {
         json!({ "type": "number" }),
     );
     let texts = json!({ "type": "array", "items": text });
-    let column = object(json!({ "name": text, "type": text, "unit": text }));
+    let column = object(json!({ "name": text, "type": text,
+        "unit": { "type": ["string", "null"], "description": "Empty for names; null: not known." } }));
     let rows = json!({ "type": "array", "description": "One list of values a row, in the order of the columns.",
         "items": { "type": "array" } });
     let tiers =
@@ -210,7 +213,8 @@ fn schemas() -> Json {
         "Column": column,
         "Completeness": object(json!({
             "hosts_seen": count, "hosts_expected": count, "samples_stored": count, "samples_named": count, "samples_produced": count,
-            "tiers": tiers, "blind_seconds": real,
+            "since": text, "until": text, "samples_in_range": { "type": ["integer", "null"], "minimum": 0 },
+            "tiers": tiers, "blind_seconds": real, "stopped_seconds": { "type": ["number", "null"] }, "stopped_cpu_seconds": real,
             "missing": { "type": "object", "additionalProperties": count } })),
         "Status": object(json!({
             "ready": { "type": "boolean" }, "version": text, "commit": text, "ingest_address": text,

@@ -50,7 +50,7 @@ pub(super) fn table(answer: &Answer) -> String {
         complete.hosts_expected,
         complete.samples_stored,
         complete.samples_produced,
-        complete.blind_seconds,
+        complete.blind_seconds(),
         answer.source_table,
     );
     for (reason, records) in &complete.missing {

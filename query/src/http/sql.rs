@@ -7,6 +7,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 
 use super::accepts;
@@ -275,30 +276,6 @@ fn is_id(name: &str, kind: &str) -> bool {
     kind.contains("UInt64") && (name.ends_with("_id") || known.contains(&name))
 }
 
-/// Unit of a column, as far as its name tells.
-fn unit(name: &str, kind: &str) -> &'static str {
-    let number = ["Int", "Float", "Decimal"]
-        .iter()
-        .any(|of| kind.contains(of));
-    if !number || is_id(name, kind) {
-        return "";
-    }
-    match name {
-        "samples" | "n" => "samples",
-        "weight" | "sum_w" => "cycles",
-        "est_events" | "sum_p" | "period" => "events",
-        "records" => "records",
-        "hosts" => "hosts",
-        "share" => "ratio",
-        _ if name.starts_with("n_") => "samples",
-        _ if name.ends_with("cycles") => "cycles",
-        _ if name.ends_with("bytes") => "bytes",
-        _ if name.ends_with("_ns") => "ns",
-        _ if name.ends_with("seconds") => "seconds",
-        _ => "",
-    }
-}
-
 /// The shape of all answers, from ClickHouse's.
 fn document(answer: &[u8], completeness: &Completeness) -> Result<Json, Problem> {
     #[derive(Deserialize)]
@@ -308,12 +285,13 @@ fn document(answer: &[u8], completeness: &Completeness) -> Result<Json, Problem>
         kind: String,
     }
     #[derive(Deserialize)]
-    struct Compact {
+    struct Compact<'a> {
         meta: Vec<Meta>,
-        data: Vec<Vec<Json>>,
+        #[serde(borrow)]
+        data: Vec<Vec<&'a RawValue>>,
     }
     let text = String::from_utf8_lossy(answer);
-    let mut compact: Compact = serde_json::from_str(&text).map_err(|error| Problem {
+    let compact: Compact<'_> = serde_json::from_str(&text).map_err(|error| Problem {
         class: Class::Internal,
         title: "the store's answer cannot be used",
         detail: error.to_string(),
@@ -324,21 +302,47 @@ fn document(answer: &[u8], completeness: &Completeness) -> Result<Json, Problem>
         .iter()
         .map(|column| is_id(&column.name, &column.kind))
         .collect();
-    for row in &mut compact.data {
-        for (cell, _) in row.iter_mut().zip(&ids).filter(|(_, id)| **id) {
-            hex(cell);
+    let cell = |(raw, is_id): (&&RawValue, &bool)| {
+        let mut cell = exact(raw);
+        if *is_id {
+            hex(&mut cell);
         }
-    }
+        cell
+    };
+    let row = |row: &Vec<&RawValue>| row.iter().zip(&ids).map(cell).collect::<Json>();
+    let rows: Json = compact.data.iter().map(row).collect();
     let columns = compact.meta.iter();
+    // What an expression's unit is nobody tells; `unit` is null: not known.
     let columns: Vec<Json> = columns
-        .map(|column| json!({ "name": column.name, "type": column.kind, "unit": unit(&column.name, &column.kind) }))
+        .map(|column| json!({ "name": column.name, "type": column.kind, "unit": null }))
         .collect();
+    let mut notes =
+        vec!["the completeness is that of the last 24 hours, whatever the statement reads"];
+    let is_decimal = |column: &Meta| column.kind.contains("Decimal");
+    if compact.meta.iter().any(is_decimal) {
+        notes.push("decimals are texts: numbers of JSON would lose digits");
+    }
     Ok(json!({
         "columns": columns,
-        "rows": compact.data,
+        "rows": rows,
         "completeness": completeness.to_json(),
-        "notes": ["the completeness is that of the last 24 hours, whatever the statement reads"],
+        "notes": notes,
     }))
+}
+
+/// A value with all its digits: whole numbers beyond 64 bits become texts.
+fn exact(raw: &RawValue) -> Json {
+    let text = raw.get();
+    if let Ok(cells) = serde_json::from_str::<Vec<&RawValue>>(text) {
+        return cells.into_iter().map(exact).collect();
+    }
+    let value = serde_json::from_str(text).unwrap_or_default();
+    match &value {
+        Json::Number(number) if number.is_f64() && !text.contains(['.', 'e', 'E']) => {
+            Json::String(text.to_owned())
+        }
+        _ => value,
+    }
 }
 
 fn hex(cell: &mut Json) {
@@ -358,19 +362,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_hexadecimal_and_columns_have_units() {
+    fn ids_are_hexadecimal_digits_are_kept_and_units_are_not_guessed() {
         let answer = br#"{"meta":[{"name":"function_id","type":"UInt64"},{"name":"locations","type":"Array(UInt64)"},
-            {"name":"samples","type":"UInt64"},{"name":"comm","type":"LowCardinality(String)"}],
-            "data":[[18446744073709551615,[1,255],18446744073709551615,"a<b>"]],"rows":1}"#;
+            {"name":"samples","type":"UInt64"},{"name":"comm","type":"LowCardinality(String)"},
+            {"name":"big","type":"Array(UInt128)"},{"name":"money","type":"Decimal(38, 2)"},{"name":"ratio","type":"Float64"}],
+            "data":[[18446744073709551615,[1,255],18446744073709551615,"a<b>",[340282366920938463463374607431768211455,1],
+            "1234567890123456789012.34","inf"]],"rows":1}"#;
         let document = document(answer, &Completeness::default()).unwrap();
         assert_eq!(
             document["rows"][0],
-            json!(["0xffffffffffffffff", ["0x1", "0xff"], u64::MAX, "a<b>"])
+            json!([
+                "0xffffffffffffffff",
+                ["0x1", "0xff"],
+                u64::MAX,
+                "a<b>",
+                ["340282366920938463463374607431768211455", 1],
+                "1234567890123456789012.34",
+                "inf",
+            ])
         );
         assert_eq!(
             document["columns"][2],
-            json!({"name": "samples", "type": "UInt64", "unit": "samples"})
+            json!({"name": "samples", "type": "UInt64", "unit": null})
         );
-        assert_eq!(document["columns"][3]["unit"], "");
+        assert!(document["notes"].to_string().contains("decimals are texts"));
     }
 }

@@ -139,6 +139,13 @@ async fn lines(running: &Running, all: &[Sample]) {
         })
     };
     for record in &found {
+        if record["verdict"] == "writer unseen" {
+            assert_eq!(record["writers"], 0, "{record}");
+        }
+        if record["verdict"] == "writers elsewhere" {
+            let (writers, own) = (&record["writers"], &record["own_writers"]);
+            assert!(writers.as_u64() > own.as_u64(), "{record}");
+        }
         let at = expected.iter().position(|rows| {
             let numbers = numbers(rows);
             numbers

@@ -459,6 +459,11 @@ async fn the_rest(running: &Running) {
     assert_eq!(
         *complete,
         json!({
+            "since": "2026-11-20T10:00:00Z",
+            "until": "2026-11-20T12:00:00Z",
+            "samples_in_range": SAMPLES,
+            "stopped_seconds": 0.0,
+            "stopped_cpu_seconds": 0.0,
             "hosts_seen": 3,
             "hosts_expected": 5,
             "samples_stored": SAMPLES - 5,
@@ -469,7 +474,7 @@ async fn the_rest(running: &Running) {
                 {"tier": "software", "samples": of_tier(Tier::Software)},
             ],
             "blind_seconds": 1.5,
-            "missing": {"gap": 90, "lost": 7, "refused": 5, "undecodable": 10},
+            "missing": {"gap": 90, "lost": 7, "refused": 5, "residue": 9, "undecodable": 10},
         })
     );
     let of_beta = running
@@ -503,7 +508,14 @@ async fn hosts_and_ledger(running: &Running) {
     let resolved = alpha["resolved"].as_f64().unwrap();
     let off = resolved - (stored - 7) as f64 / stored as f64;
     assert!(off.abs() < 1e-12, "{resolved}");
-    assert_eq!(alpha["lost"], 112);
+    assert_eq!(
+        (&alpha["lost"], &alpha["residue"]),
+        (&json!(112), &json!(9))
+    );
+    assert_eq!(
+        records[3]["tiers"], "precise software",
+        "a host without facts has the tiers it sent"
+    );
     assert_eq!(alpha["os_release"], "6.18", "the newest facts");
     assert_eq!(
         (&alpha["tiers"], &alpha["cpus"]),
@@ -525,7 +537,7 @@ async fn hosts_and_ledger(running: &Running) {
         ))
         .await
         .records();
-    assert_eq!(precise.len(), 1, "beta has no facts");
+    assert_eq!(precise.len(), 2, "beta has no facts, but precise samples");
 
     let ledger = running
         .get(&format!("/api/v1/ledger?{ALL}&host=alpha&limit=100"))

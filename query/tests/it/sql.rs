@@ -124,9 +124,9 @@ async fn answers(running: &Running) {
     assert_eq!(
         answer["columns"],
         json!([
-            {"name": "n", "type": "UInt64", "unit": "samples"},
-            {"name": "ip", "type": "UInt64", "unit": ""},
-            {"name": "host", "type": "String", "unit": ""},
+            {"name": "n", "type": "UInt64", "unit": null},
+            {"name": "ip", "type": "UInt64", "unit": null},
+            {"name": "host", "type": "String", "unit": null},
         ])
     );
     assert_eq!(answer["rows"][0][0], SAMPLES);
@@ -211,6 +211,16 @@ async fn attacks(running: &Running) {
             "it still answers"
         );
     }
+    let exact = post(
+        running,
+        "SELECT 1/0, -1/0, nan, toDecimal128('12345678901234567890.12', 2), toUInt256(2)",
+    )
+    .await
+    .json();
+    assert_eq!(
+        exact["rows"][0],
+        json!(["inf", "-inf", "nan", "12345678901234567890.12", 2])
+    );
     let left = post(running, "SELECT count() FROM samples").await.json();
     assert_eq!(left["rows"], json!([[SAMPLES]]));
     assert!(!std::path::Path::new("/tmp/memwide-attack").exists());

@@ -400,6 +400,7 @@ fn ledger() -> Vec<NativeBlock> {
     line(BEGIN, "alpha", 0, Reason::Gap, 90, 0.0);
     line(BEGIN, "alpha", 0, Reason::Undecodable, 10, 0.0);
     line(BEGIN, "alpha", 0, Reason::Lost, 7, 0.0);
+    line(BEGIN, "alpha", 0, Reason::Residue, 9, 0.0);
     line(BEGIN, "alpha", 0, Reason::Refused, 5, 0.0);
     line(BEGIN, "alpha", 0, Reason::Unresolved, 3, 0.0);
     line(BEGIN, "alpha", 0, Reason::Nameless, 4, 0.0);
