@@ -3,6 +3,7 @@
 ARGS ?=
 SCHEDULES ?= 200
 SEED ?= 1
+AWAY ?=
 SECONDS ?= 60
 
 # Shown by `memwide --version`; a tree without history builds too.
@@ -18,6 +19,7 @@ help:
 	@echo 'make lint                 clippy, warnings denied'
 	@echo 'make bench                measure, with perf beside us'
 	@echo 'make faults SCHEDULES=200 SEED=1   kill processes at random moments, compare sums'
+	@echo 'make faults SCHEDULES=0 AWAY=600   take the store away for so many seconds under load'
 	@echo 'make fuzz SECONDS=60      feed parsers with random bytes (RUNS=n executions, TARGET=name)'
 
 up:
@@ -47,6 +49,7 @@ faults:
 	cargo build --locked --release -p memwide
 	MEMWIDE_FAULT_SCHEDULES=$(SCHEDULES) MEMWIDE_FAULT_SEED=$(SEED) \
 		cargo test --locked --release -p memwide-tests --test faults -- --nocapture schedules
+	$(if $(AWAY),MEMWIDE_FAULT_AWAY_S=$(AWAY) cargo test --locked --release -p memwide-tests --test faults -- --nocapture away_for_long)
 
 fuzz:
 	@scripts/fuzz $(SECONDS)

@@ -33,26 +33,26 @@ fn mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A block of samples of 64 hosts and 9,000 functions, unsorted.
-fn block(rows: u64, state: &mut u64, now: u32) -> Vec<u8> {
+/// A block of samples of 9,000 functions, unsorted.
+fn block(rows: u64, hosts: u64, state: &mut u64, now: u32) -> Vec<u8> {
     let mut samples = Samples::default();
-    let hosts: Vec<String> = (0..64).map(|i| format!("host-{i:03}")).collect();
+    let names: Vec<String> = (0..hosts).map(|i| format!("host-{i:03}")).collect();
     let begin = i64::from(now / 86_400 * 86_400) * 1_000_000_000;
     for i in 0..rows {
         let r = mix(state);
         let pick = |shift: u32, n: u64| (r >> shift) % n;
-        let host = usize::try_from(pick(0, 64)).unwrap();
+        let host = usize::try_from(pick(0, hosts)).unwrap();
         let function = pick(8, 9000) * pick(24, 9000) / 9000;
         samples.push(&SampleRow {
             time: begin + i64::try_from(i * 3_000 + pick(3, 3_000)).unwrap(),
-            host: &hosts[host],
+            host: &names[host],
             source_id: (host as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             batch: i / 1000,
             cpu: u16::try_from(pick(5, 128)).unwrap(),
             pid: u32::try_from(1000 + pick(9, 50)).unwrap(),
             tid: u32::try_from(1000 + pick(9, 500)).unwrap(),
             comm: ["worker", "io", "main", "gc"][usize::try_from(pick(11, 4)).unwrap()],
-            workload_id: pick(9, 50).wrapping_mul(0xc2b2_ae3d_27d4_eb4f),
+            workload_id: (function % 20 + 1).wrapping_mul(0xc2b2_ae3d_27d4_eb4f),
             event_id: 77,
             event: "cpu/mem-loads,ldlat=30/P",
             tier: Tier::Precise,
@@ -126,7 +126,7 @@ async fn main() {
         store.execute("TRUNCATE TABLE samples").await.unwrap();
         let encoding = Instant::now();
         let blocks: Vec<Vec<u8>> = (0..ROWS / rows)
-            .map(|_| block(rows, &mut state, now))
+            .map(|_| block(rows, 64, &mut state, now))
             .collect();
         let encoding = encoding.elapsed().as_secs_f64();
         let bytes: usize = blocks.iter().map(Vec::len).sum();
@@ -156,7 +156,11 @@ async fn main() {
     closes(&store, &mut state, now).await;
 }
 
-/// Flushes of 5 s that the closes are made of.
+/// Hosts whose hour `ROWS` samples are: 100 a second each.
+const HOSTS: u64 = 6;
+/// Samples of a flush: 5 s of them.
+const FLUSH_ROWS: u64 = 3_000;
+/// Flushes whose rows are counted.
 const FLUSHES: u32 = 20;
 
 async fn number(store: &Store, sql: &str) -> u64 {
@@ -181,9 +185,11 @@ async fn at_rest(store: &Store, table: &str) -> (u64, u64) {
 /// What a close takes for each table, and what rows of each flush by itself would be instead.
 async fn closes(store: &Store, state: &mut u64, now: u32) {
     store.execute("TRUNCATE TABLE samples").await.unwrap();
-    let rows = ROWS / u64::from(FLUSHES);
-    for flush in 0..FLUSHES {
-        let block = block(rows, state, now + flush);
+    let flushes = (0..FLUSHES).map(|flush| (FLUSH_ROWS, now + flush));
+    let flushed = FLUSH_ROWS * u64::from(FLUSHES);
+    let rest = (0..10).map(|_| ((ROWS - flushed) / 10, now + FLUSHES));
+    for (i, (rows, ingested)) in flushes.chain(rest).enumerate() {
+        let block = block(rows, HOSTS, state, ingested);
         let names: Vec<String> = walk(&block)
             .unwrap()
             .names()
@@ -191,7 +197,7 @@ async fn closes(store: &Store, state: &mut u64, now: u32) {
             .map(str::to_owned)
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let token = format!("flush/{flush}");
+        let token = format!("hour/{i}");
         let insert = store.insert_native("samples", &names, &token, block.into());
         insert.await.unwrap();
     }
@@ -204,7 +210,7 @@ async fn closes(store: &Store, state: &mut u64, now: u32) {
         let functions = ("functions_1h", close_functions_1h(0, after, through));
         std::iter::once(functions).chain(close_details(0, after, through))
     };
-    let mut flushed = std::collections::BTreeMap::new();
+    let mut by_flush = std::collections::BTreeMap::new();
     for flush in 0..FLUSHES {
         // Rows of different closes stay apart, as rows of different flushes come apart.
         for (_, sql) in statements(now + flush - 1, now + flush) {
@@ -214,7 +220,7 @@ async fn closes(store: &Store, state: &mut u64, now: u32) {
     }
     for (table, _) in statements(0, 0) {
         let count = format!("SELECT count() FROM {table}");
-        flushed.insert(table, number(store, &count).await);
+        by_flush.insert(table, number(store, &count).await);
         let empty = format!("TRUNCATE TABLE {table}");
         store.execute(&empty).await.unwrap();
     }
@@ -223,13 +229,16 @@ async fn closes(store: &Store, state: &mut u64, now: u32) {
         store.insert_select(&sql, "one close").await.unwrap();
         let seconds = began.elapsed().as_secs_f64();
         let (bytes, rows) = at_rest(store, table).await;
+        if rows == 0 {
+            continue; // these samples are no faults
+        }
         println!(
-            "{table:>12}: {:.3} rows a sample from one close, {:.3} from flushes of 5 s; closed at {:.0} samples/s; \
+            "{table:>12}: {:.3} rows a sample from a close of an hour, {:.3} from flushes of 5 s; closed at {:.0} samples/s; \
              {:.1} bytes a row at rest",
             rows as f64 / ROWS as f64,
-            flushed[table] as f64 / ROWS as f64,
+            by_flush[table] as f64 / flushed as f64,
             ROWS as f64 / seconds,
-            bytes as f64 / rows.max(1) as f64,
+            bytes as f64 / rows as f64,
         );
     }
 }

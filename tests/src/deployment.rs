@@ -29,6 +29,19 @@ struct Recipe {
     port: u16,
 }
 
+/// What is not as usual in a deployment.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// Where the stream's files are; not set: in the deployment's folder.
+    pub stream: Option<PathBuf>,
+    /// Bytes of rows that may wait in the stream, and as many in each aggregator.
+    pub waiting_bytes: Option<u64>,
+    /// Three servers of NATS, each with a copy of everything.
+    pub three_nats: bool,
+    /// Flushes, blocks and closes as often as deployed; not set: many times as often, so that short tests meet all of them.
+    pub usual_pace: bool,
+}
+
 /// The services; dropping it kills them.
 #[derive(Debug)]
 pub struct Deployment {
@@ -36,7 +49,6 @@ pub struct Deployment {
     running: BTreeMap<String, Running>,
     engine: u16,
     folder: tempfile::TempDir,
-    stream: Option<tempfile::TempDir>,
 }
 
 fn free_port() -> u16 {
@@ -47,34 +59,45 @@ fn free_port() -> u16 {
 impl Deployment {
     /// Starts nats-server, the engine, `aggregator-1`, `sink-1`, `decoder-1`, `decoder-2` and `query`, and waits for all.
     pub fn start() -> Self {
-        let stream = tempfile::tempdir().unwrap();
-        let mut deployment = Self::start_with_stream_in(stream.path());
-        deployment.stream = Some(stream);
-        deployment
+        Self::start_with(&Setup::default())
     }
 
-    /// The same with the stream's files in a folder of the caller's.
-    pub fn start_with_stream_in(stream: &Path) -> Self {
+    /// The same, but for what is set.
+    pub fn start_with(setup: &Setup) -> Self {
         let mut deployment = Self {
             recipes: BTreeMap::new(),
             running: BTreeMap::new(),
             engine: free_port(),
             folder: tempfile::tempdir().unwrap(),
-            stream: None,
         };
-        deployment.plan_servers(stream);
-        let nats = deployment.recipes["nats"].port;
-        let nats = format!("[nats]\nurl = \"nats://127.0.0.1:{nats}\"\ntoken = \"{PASSWORD}\"\n");
+        deployment.plan_nats(setup);
+        deployment.plan_engine();
+        let urls: Vec<String> = deployment
+            .nats_servers()
+            .iter()
+            .map(|name| format!("nats://127.0.0.1:{}", deployment.recipes[name].port))
+            .collect();
+        let (urls, replicas) = (urls.join(","), urls.len());
+        let mut nats =
+            format!("[nats]\nurl = \"{urls}\"\nreplicas = {replicas}\ntoken = \"{PASSWORD}\"\n");
+        let mut pending = String::new();
+        if let Some(bytes) = setup.waiting_bytes {
+            nats += &format!("stream_bytes_max = {bytes}\n");
+            pending = format!("pending_bytes_max = {bytes}\n");
+        }
+        let pace = |fast: &'static str| if setup.usual_pace { "" } else { fast };
         for name in ["aggregator-1", "aggregator-2"] {
-            let text = format!("partitions = {PARTITIONS}\nflush_after_ms = 300\n{nats}");
-            deployment.plan(name, "aggregator", &text);
+            let fast = pace("flush_after_ms = 300\n");
+            deployment.plan(
+                name,
+                "aggregator",
+                &format!("partitions = {PARTITIONS}\n{pending}{fast}{nats}"),
+            );
         }
         for name in ["sink-1", "sink-2"] {
             let store = deployment.store_url(engine::WRITER);
-            // Hours close every few seconds, so that schedules meet closes too.
-            let text = format!(
-                "store = \"{store}\"\npartitions = {PARTITIONS}\nblock_wait_ms = 200\nclose_every_s = 3\n{nats}"
-            );
+            let fast = pace("block_wait_ms = 200\nclose_every_s = 3\n");
+            let text = format!("store = \"{store}\"\npartitions = {PARTITIONS}\n{fast}{nats}");
             deployment.plan(name, "sink", &text);
         }
         for name in ["decoder-1", "decoder-2"] {
@@ -83,16 +106,36 @@ impl Deployment {
         }
         let store = deployment.store_url(engine::READER);
         deployment.plan("query", "query", &format!("store = \"{store}\"\n"));
+        for name in deployment.nats_servers() {
+            deployment.run(&name);
+        }
+        deployment.run("engine");
+        deployment.wait_ready("engine");
         for name in Self::SERVICES {
-            deployment.run(name);
-            if name == "engine" {
-                deployment.wait_ready("engine");
+            if !matches!(name, "nats" | "engine") {
+                deployment.run(name);
             }
         }
         for name in Self::SERVICES {
             deployment.wait_ready(name);
         }
         deployment
+    }
+
+    /// Names of the servers of NATS.
+    pub fn nats_servers(&self) -> Vec<String> {
+        let names = self.recipes.keys().filter(|name| name.starts_with("nats"));
+        names.cloned().collect()
+    }
+
+    /// Where clients of NATS connect, and with which token.
+    pub fn nats(&self) -> (String, &'static str) {
+        let servers = self.nats_servers();
+        let ports = servers.iter().map(|name| self.recipes[name].port);
+        let urls: Vec<String> = ports
+            .map(|port| format!("nats://127.0.0.1:{port}"))
+            .collect();
+        (urls.join(","), PASSWORD)
     }
 
     /// What runs unless something has been done to it.
@@ -146,19 +189,46 @@ impl Deployment {
         folder
     }
 
-    fn plan_servers(&mut self, stream: &Path) {
-        let port = free_port();
-        let config = self.folder().join("nats.conf");
-        let text = memwide_aggregator::server_config(port, stream, &self.make("ports"), PASSWORD);
-        std::fs::write(&config, text).unwrap();
-        let nats = Recipe {
-            program: tools::nats_server().unwrap(),
-            args: vec!["--config".to_owned(), config.display().to_string()],
-            variables: Vec::new(),
-            admin: None,
-            port,
+    fn plan_nats(&mut self, setup: &Setup) {
+        let names: &[&str] = if setup.three_nats {
+            &["nats", "nats-2", "nats-3"]
+        } else {
+            &["nats"]
         };
-        self.recipes.insert("nats".to_owned(), nats);
+        let routes: Vec<u16> = names.iter().map(|_| free_port()).collect();
+        for (name, route) in names.iter().zip(&routes) {
+            let port = free_port();
+            let config = self.folder().join(format!("{name}.conf"));
+            let stream = setup
+                .stream
+                .clone()
+                .unwrap_or_else(|| self.make(&format!("{name}-stream")));
+            let ports = self.make(&format!("{name}-ports"));
+            let mut text = memwide_aggregator::server_config(port, &stream, &ports, PASSWORD);
+            if setup.three_nats {
+                let all: Vec<String> = routes
+                    .iter()
+                    .map(|route| format!("\"nats://127.0.0.1:{route}\""))
+                    .collect();
+                text = text.replace("server_name: memwide", &format!("server_name: {name}"));
+                text += &format!(
+                    "cluster {{ name: memwide, listen: \"127.0.0.1:{route}\", routes: [{}] }}\n",
+                    all.join(", ")
+                );
+            }
+            std::fs::write(&config, text).unwrap();
+            let recipe = Recipe {
+                program: tools::nats_server().unwrap(),
+                args: vec!["--config".to_owned(), config.display().to_string()],
+                variables: Vec::new(),
+                admin: None,
+                port,
+            };
+            self.recipes.insert((*name).to_owned(), recipe);
+        }
+    }
+
+    fn plan_engine(&mut self) {
         let text = format!(
             "library = '{}'\ndata = '{}'\nport = {}\n",
             tools::engine_library().unwrap().display(),
@@ -284,6 +354,15 @@ impl Deployment {
     /// Ends a process the hard way.
     pub fn kill(&mut self, name: &str) {
         self.running.remove(name);
+    }
+
+    /// Memory that a process has resident now, in MiB; 0 when it does not run.
+    pub fn memory_mib(&self, name: &str) -> u64 {
+        let pid = self.running.get(name).map_or(0, |running| running.0.id());
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        kib.unwrap_or(0) >> 10
     }
 
     /// How a process ended; `None` while it runs.

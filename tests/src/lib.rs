@@ -16,7 +16,7 @@ pub mod programs;
 pub mod sharing;
 mod wait;
 
-pub use deployment::Deployment;
+pub use deployment::{Deployment, Setup};
 pub use pipeline::{Up, UpOptions, memwide, tools_missing};
 pub use processes::{Process, Running, children_of, kill_9, process_named};
 pub use wait::{until, until_some};

@@ -3,16 +3,16 @@
 use crate::oracle::Truth;
 use crate::source::Order;
 use crate::{settled, start};
-use memwide_tests::{Deployment, tools_missing, until};
+use memwide_tests::{Deployment, Setup, tools_missing, until};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 /// Something that takes a service seconds; slow machines under load included.
-const SOON: Duration = Duration::from_mins(1);
+pub(crate) const SOON: Duration = Duration::from_mins(1);
 
-fn skip() -> bool {
+pub(crate) fn skip() -> bool {
     let missing = tools_missing();
     if let Some(missing) = &missing {
         eprintln!("skipped: {missing}");
@@ -20,7 +20,7 @@ fn skip() -> bool {
     missing.is_some()
 }
 
-fn says(deployment: &Deployment, name: &str, what: &str) -> bool {
+pub(crate) fn says(deployment: &Deployment, name: &str, what: &str) -> bool {
     let said = deployment.readiness(name);
     said.is_err_and(|why| why.contains(what))
 }
@@ -78,19 +78,19 @@ impl Drop for Disk {
     }
 }
 
-fn finish(deployment: &mut Deployment, name: &str, order: &Order) {
+pub(crate) fn finish(deployment: &mut Deployment, name: &str, order: &Order) {
     std::fs::write(order.last_call(), "").unwrap();
     until("everything is committed", 2 * SOON, || {
         deployment.ended(name) == Some(true)
     });
 }
 
-fn diary(order: &Order) -> Truth {
+pub(crate) fn diary(order: &Order) -> Truth {
     let diary = std::fs::read_to_string(order.diary()).unwrap();
     Truth::read(&order.name, order.samples, &diary)
 }
 
-fn order(deployment: &Deployment, name: &str, folder: &Path) -> Order {
+pub(crate) fn order(deployment: &Deployment, name: &str, folder: &Path) -> Order {
     std::fs::create_dir_all(folder).unwrap();
     Order {
         name: name.to_owned(),
@@ -98,6 +98,7 @@ fn order(deployment: &Deployment, name: &str, folder: &Path) -> Order {
         folder: folder.to_owned(),
         samples: 300,
         spool_bytes: 16 << 20,
+        steps: Vec::new(),
     }
 }
 
@@ -110,7 +111,10 @@ fn a_full_disk_under_the_stream_is_told_and_loses_nothing() {
         eprintln!("skipped: no disk can be mounted here");
         return;
     };
-    let mut deployment = Deployment::start_with_stream_in(disk.0.path());
+    let mut deployment = Deployment::start_with(&Setup {
+        stream: Some(disk.0.path().to_owned()),
+        ..Setup::default()
+    });
     let order = order(&deployment, "full", &deployment.folder().join("full"));
     start(&mut deployment, "source", &order);
     let stored = |deployment: &Deployment| {

@@ -1,6 +1,8 @@
 //! Faults on real processes: every service and every source by itself, killed, paused and doubled at random moments under
 //! load; then the store is held against the sources' own diaries (`docs/delivery.md`).
 //!
+//! Failures of one kind each have a case of their own.
+//!
 //! `MEMWIDE_FAULT_SCHEDULES` (3) schedules from seed `MEMWIDE_FAULT_SEED` (1) on; `make faults` runs many.
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +11,11 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+mod away;
 mod cases;
+mod cluster;
+mod network;
+mod odd;
 mod oracle;
 mod schedule;
 mod source;
@@ -18,6 +24,7 @@ use memwide_tests::{Deployment, tools_missing, until};
 use oracle::{Sums, Truth};
 use schedule::{LOAD_MS, Op, Schedule};
 use source::Order;
+use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
 /// After the load, everything is in the store within this; slow machines under load included.
@@ -29,9 +36,17 @@ fn number(variable: &str, usual: u64) -> u64 {
 }
 
 fn start(deployment: &mut Deployment, name: &str, order: &Order) {
+    start_behind(deployment, name, order, &[]);
+}
+
+/// The same behind other words of a command line.
+fn start_behind(deployment: &mut Deployment, name: &str, order: &Order, before: &[&str]) {
     let program = std::env::current_exe().unwrap();
-    let mut command = std::process::Command::new(program);
+    let words: Vec<&OsStr> = before.iter().map(OsStr::new).collect();
+    let words = [words, vec![program.as_os_str()]].concat();
+    let mut command = std::process::Command::new(words[0]);
     command
+        .args(&words[1..])
         .args(["source::process", "--exact", "--nocapture"])
         .env(source::VARIABLE, order.text());
     deployment.spawn(name, &mut command);
@@ -54,6 +69,7 @@ fn orders(deployment: &Deployment, seed: u64, schedule: &Schedule) -> Vec<(Strin
             folder,
             samples: schedule.samples,
             spool_bytes: schedule.spool_bytes,
+            steps: Vec::new(),
         };
         (format!("source-{source}"), order)
     };

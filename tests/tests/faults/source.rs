@@ -28,6 +28,8 @@ pub(crate) struct Order {
     pub(crate) samples: u64,
     /// Bound of its spool.
     pub(crate) spool_bytes: u64,
+    /// Steps of its clock: from a batch on, it is so many seconds off.
+    pub(crate) steps: Vec<(u64, i64)>,
 }
 
 impl Order {
@@ -38,11 +40,14 @@ impl Order {
             folder,
             samples,
             spool_bytes,
+            steps,
         } = self;
-        format!(
-            "{name} {endpoint} {} {samples} {spool_bytes}",
-            folder.display()
-        )
+        let folder = folder.display();
+        let mut text = format!("{name} {endpoint} {folder} {samples} {spool_bytes}");
+        for (batch, seconds) in steps {
+            text += &format!(" {batch}:{seconds}");
+        }
+        text
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -53,7 +58,20 @@ impl Order {
             folder: words.next()?.into(),
             samples: words.next()?.parse().ok()?,
             spool_bytes: words.next()?.parse().ok()?,
+            steps: words
+                .map(|word| {
+                    let (batch, seconds) = word.split_once(':')?;
+                    Some((batch.parse().ok()?, seconds.parse().ok()?))
+                })
+                .collect::<Option<_>>()?,
         })
+    }
+
+    /// Its clock when it closes a batch.
+    fn now_ns(&self, batch: u64) -> u64 {
+        let off = self.steps.iter().rev().find(|(from, _)| batch >= *from);
+        let off_ns = off.map_or(0, |(_, seconds)| seconds * 1_000_000_000);
+        clock::unix_ns().saturating_add_signed(off_ns)
     }
 
     /// When this file is there, the source makes no more, sends what it has, and ends.
@@ -114,7 +132,8 @@ async fn source(order: Order) {
     let mut ticks = tokio::time::interval(TICK);
     while !order.last_call().exists() {
         ticks.tick().await;
-        let (number, now_ns) = (epoch.next(), clock::unix_ns());
+        let number = epoch.next();
+        let now_ns = order.now_ns(number);
         host.tick(now_ns, tick_ns).unwrap();
         let batch = host.read(number).unwrap();
         note(
