@@ -134,6 +134,7 @@ impl<'a> RawRecord<'a> {
     }
 
     /// The record that is exactly `bytes`, or starts it.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, RecordError> {
         Self::split_first(bytes).map(|(record, _)| record)
     }

@@ -224,6 +224,7 @@ impl SampleLayout {
     }
 
     /// Finds every field of the sample in `body`; the lengths are all checked here.
+    #[inline]
     pub(crate) fn places(&self, body: &[u8]) -> Result<Places, RecordError> {
         if body.len() < self.fixed_len {
             return Err(RecordError::Truncated {
@@ -234,6 +235,10 @@ impl SampleLayout {
         if self.variable_from == slot::COUNT {
             return Ok(self.fixed);
         }
+        self.places_behind(body)
+    }
+
+    fn places_behind(&self, body: &[u8]) -> Result<Places, RecordError> {
         match self.variable_places(body, true) {
             // The kernel leaves the index out when it had no branch stack at all.
             Err(_) if self.has_hw_index() => self.variable_places(body, false),

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
+use super::records::Run;
 use super::{Cut, EventTable, FileError, FileRecord, FileRecords};
 
 /// Most files of a recording: perf has a thread a CPU at most.
@@ -89,6 +90,21 @@ impl<'f, R: Read + Seek> PartRecords<'f, R> {
     #[inline]
     pub(crate) fn lent(&self) -> &[u8] {
         self.files.get(self.current).map_or(&[], FileRecords::lent)
+    }
+
+    /// What can be walked at once, see [`FileRecords::run`]: of one file only, as several are read record by record.
+    pub(crate) fn run(&self) -> Option<Run<'_>> {
+        match self.files.as_slice() {
+            [only] => only.run(),
+            _ => None,
+        }
+    }
+
+    /// Passes over the first `len` bytes of the run.
+    pub(crate) fn pass(&mut self, len: usize) {
+        if let [only] = self.files.as_mut_slice() {
+            only.pass(len);
+        }
     }
 
     /// The next record; `None` at the end of all files. What is wrong with one file is said when the others are read.

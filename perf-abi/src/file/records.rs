@@ -44,6 +44,28 @@ pub(crate) struct Span {
     pub(crate) file_len: u64,
 }
 
+/// Records that are read and not yet lent, one after the other; the last may be cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Where the first starts in the file.
+    offset: u64,
+    /// They are out of a compressed record, which all of them stand for.
+    inflated: bool,
+}
+
+impl Run<'_> {
+    /// Where the record starts in the file that starts here `at` bytes behind the first.
+    #[inline]
+    pub(crate) fn offset_of(&self, at: usize) -> u64 {
+        if self.inflated {
+            self.offset
+        } else {
+            self.offset + len64(at)
+        }
+    }
+}
+
 /// Where the record lies that is lent.
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -143,6 +165,38 @@ impl<'f, R: Read + Seek> FileRecords<'f, R> {
                 self.done = true;
                 Err(wrong)
             }
+        }
+    }
+
+    /// What can be walked at once; none where records need care one by one. Records of perf's own among them end it.
+    pub(crate) fn run(&self) -> Option<Run<'_>> {
+        if self.done || self.payload != 0 || self.span.order == Order::Big {
+            return None;
+        }
+        if let Some(inflate) = &self.inflate {
+            let bytes = Some(inflate.buffered()).filter(|bytes| !bytes.is_empty())?;
+            let offset = inflate.offset();
+            return Some(Run {
+                bytes,
+                offset,
+                inflated: true,
+            });
+        }
+        let (offset, bytes) = (self.source.offset(), self.source.buffered());
+        let left = self.end().map(|end| end.saturating_sub(offset));
+        let left = left.and_then(|left| usize::try_from(left).ok());
+        Some(Run {
+            bytes: bytes.get(..left.unwrap_or(usize::MAX)).unwrap_or(bytes),
+            offset,
+            inflated: false,
+        })
+    }
+
+    /// Passes over the first `len` bytes of the run.
+    pub(crate) fn pass(&mut self, len: usize) {
+        match &mut self.inflate {
+            Some(inflate) => inflate.take(len),
+            None => self.source.take(len),
         }
     }
 

@@ -21,7 +21,7 @@ use super::deferred::{Deferred, DeferredCounts, Held, Verdict};
 use super::parts::PartRecords;
 use super::spe::Merge;
 use super::{Cut, EventTable, FileError, FileRecord, SpeCounts};
-use crate::{RawRecord, kind};
+use crate::{RawRecord, Records, kind};
 
 /// Bytes of records that wait to be sorted, at most, with what is kept beside each. A file without rounds waits whole; when it is
 /// longer, the older half is handed on and later records that should have come before are out of
@@ -172,7 +172,33 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
     /// The next record; `None` at the end. FINISHED_ROUND records are used up. An error of the file
     /// comes after all that was whole before it.
     #[expect(clippy::should_implement_trait, reason = "it lends")]
+    #[inline]
     pub fn next(&mut self) -> Result<Option<FileRecord<'_>>, FileError> {
+        // Nearly always: what is queued goes on, and nothing is made, held or noted beside it.
+        if self.handed < self.ready
+            && self.is_plain()
+            && let Some(entry) = self.queue.get(self.handed).copied()
+        {
+            self.handed += 1;
+            let (offset, event) = (entry.offset, entry.event());
+            let record = RawRecord::new(entry.bytes(&self.arena));
+            let record = record.map_err(|source| FileError::Record { offset, source })?;
+            return Ok(Some(FileRecord {
+                offset,
+                record,
+                event,
+            }));
+        }
+        self.next_of_all()
+    }
+
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.spe.is_none() && self.pending.is_none() && !self.deferred.is_on()
+    }
+
+    #[inline(never)]
+    fn next_of_all(&mut self) -> Result<Option<FileRecord<'_>>, FileError> {
         let step = self.step()?;
         if let Step::Made = step {
             return self.lend_made();
@@ -273,10 +299,53 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
             if self.handed > 0 {
                 self.forget_handed();
             }
+            if self.take_run() {
+                continue; // it became too much to wait
+            }
             if let Some(step) = self.take_one() {
                 return step;
             }
         }
+    }
+
+    /// Queues the kernel's records that are read already, up to the first that needs more care; true if the queue is full now.
+    fn take_run(&mut self) -> bool {
+        let Some(run) = self.records.run() else {
+            return false;
+        };
+        let (start, mut taken, mut full) = (self.arena.len(), 0, false);
+        for record in Records::new(run.bytes) {
+            let Ok(record) = record else { break };
+            if record.kind >= kind::USER_TYPE_START || record.kind == kind::CALLCHAIN_DEFERRED {
+                break;
+            }
+            let event = self.events.event_of(&record);
+            let (time, event) = match (self.events.time_of(event, &record), event) {
+                (None | Some(0 | u64::MAX), _) | (_, None) => break,
+                (Some(time), Some(event)) => (time, event),
+            };
+            self.queue.push(Queued {
+                time,
+                offset: run.offset_of(taken),
+                at: start + taken,
+                event: u32::try_from(event).unwrap_or(NO_EVENT),
+                len: u16::try_from(record.size()).unwrap_or(u16::MAX),
+                part: 0,
+            });
+            taken += record.size();
+            self.newest = self.newest.max(time);
+            if start + taken + self.queue.len() * size_of::<Queued>() > self.limit {
+                full = true;
+                break;
+            }
+        }
+        let read = run.bytes.get(..taken).unwrap_or_default();
+        self.arena.extend_from_slice(read);
+        self.records.pass(taken);
+        if full {
+            self.flush_half();
+        }
+        full
     }
 
     /// Reads one record: queues it or says that it is to be handed on at once.
@@ -364,10 +433,20 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         self.ready = self.queue.partition_point(|entry| entry.time <= time);
     }
 
-    /// Drops what was handed on and moves the rest together.
+    /// Drops what was handed on. What waits mostly lies together at the end, as a round does; else it is moved together.
     fn forget_handed(&mut self) {
         self.queue.drain(..self.handed);
         (self.handed, self.ready) = (0, 0);
+        let waiting: usize = self.queue.iter().map(|entry| usize::from(entry.len)).sum();
+        let first = self.queue.iter().map(|entry| entry.at).min();
+        let first = first.unwrap_or(self.arena.len());
+        if self.arena.len() - first <= waiting.saturating_mul(2) {
+            self.arena.drain(..first);
+            for entry in &mut self.queue {
+                entry.at -= first;
+            }
+            return;
+        }
         self.spare.clear();
         for entry in &mut self.queue {
             let record = entry.bytes(&self.arena);

@@ -15,6 +15,7 @@ mod hardware_bytes;
 mod hostile;
 mod parts;
 mod perf_script;
+mod rounds;
 mod roundtrip;
 mod spe_file;
 mod tracepoints;
