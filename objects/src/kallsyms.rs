@@ -200,14 +200,14 @@ impl<'a> Reader<'a> {
 
     fn finish(mut self) -> Kallsyms {
         settle(&mut self.candidates, Origin::Kallsyms);
+        let mut kernel = Vec::with_capacity(self.candidates.len());
         let mut by_module: BTreeMap<&str, Vec<Candidate<'_>>> = BTreeMap::new();
         for candidate in self.candidates {
-            by_module
-                .entry(candidate.module)
-                .or_default()
-                .push(candidate);
+            match candidate.module {
+                "" => kernel.push(candidate),
+                module => by_module.entry(module).or_default().push(candidate),
+            }
         }
-        let kernel = by_module.remove("").unwrap_or_default();
         let gaps = self.gaps;
         let table = |symbols| SymbolTable {
             gaps,
