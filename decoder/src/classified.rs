@@ -18,8 +18,6 @@ const KERNEL_BIT: u64 = 1 << 63;
 /// What is derived from one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Derived {
-    /// The access as kernel or hardware tell it.
-    pub memory: Memory,
     /// Displayed values of `data_src`.
     pub class: Classified,
     /// Node of the data page.
@@ -39,20 +37,17 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// Of a sample of which no more is asked than what it says of its access.
-    pub(crate) fn unasked(memory: Memory) -> Self {
-        Self {
-            memory,
-            class: Classified::NONE,
-            page_node: None,
-            page_locality: Locality::Unknown,
-            locality: Locality::Unknown,
-            basis: LocalityBasis::None,
-            region: Region::Unknown,
-            data: None,
-            context: Context::Unknown,
-        }
-    }
+    /// Of a sample of which no more is asked than its fields.
+    pub(crate) const UNASKED: Self = Self {
+        class: Classified::NONE,
+        page_node: None,
+        page_locality: Locality::Unknown,
+        locality: Locality::Unknown,
+        basis: LocalityBasis::None,
+        region: Region::Unknown,
+        data: None,
+        context: Context::Unknown,
+    };
 }
 
 /// Knows the host's PMU and memory.
@@ -124,7 +119,7 @@ impl Deriver {
         &self,
         machine: &mut Machine,
         view: &SampleView<'_>,
-        (memory, event): (Memory, EventFacts),
+        (memory, event): (&Memory, EventFacts),
         mode: Mode,
         pid: u32,
         time: u64,
@@ -143,7 +138,6 @@ impl Deriver {
         };
         let own = self.own_pid == Some(pid) || machine.is_own(pid, time);
         Derived {
-            memory,
             class,
             page_node,
             page_locality,

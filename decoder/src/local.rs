@@ -20,6 +20,7 @@
 mod chains;
 mod frames;
 mod members;
+mod met;
 mod missing;
 mod request;
 mod sample;
@@ -40,7 +41,7 @@ use crate::classified::{Derived, Deriver};
 use crate::context::Mode;
 use crate::group::GroupReads;
 use crate::machine::{Machine, Place};
-use crate::memory::EventFacts;
+use crate::memory::{EventFacts, Memory};
 use crate::space::Policy;
 use crate::symbols::{ObjectIx, TableState, What};
 use crate::table::Loaded;
@@ -50,6 +51,7 @@ use memwide_model::LatencyKind;
 use memwide_objects::DebugInfo;
 use memwide_perf_abi::file::{EventTable, Features};
 use memwide_perf_abi::{RawRecord, Record, SampleView, kind, sample as field};
+use met::MetCode;
 use source::{Chain, SourceLines};
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
@@ -97,8 +99,13 @@ struct SampleDecoder<S> {
     source: S,
     /// Counts records: stands for time, as perf applies records in its processing order.
     sequence: u64,
+    met: MetCode,
     frames: Vec<(u64, Place)>,
     chains: Chains,
+    /// Of the sample decoded last, where asked for.
+    derived: Derived,
+    /// The same, where more than the fields had to be looked at.
+    memory: Memory,
     /// User frames that no record holds as such.
     made: Vec<u64>,
     unwinding: Unwinding,
@@ -135,8 +142,11 @@ impl<S: ObjectSource> LocalSession<S> {
                 deriver: Deriver::of_file(features),
                 source,
                 sequence: 0,
+                met: MetCode::default(),
                 frames: Vec::new(),
                 chains: Chains::default(),
+                derived: Derived::UNASKED,
+                memory: Memory::default(),
                 made: Vec::new(),
                 unwinding: Unwinding::new(features.arch().as_deref()),
                 frame_lines: Vec::new(),
@@ -280,6 +290,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
         self.machine.apply(record, misc, self.sequence);
     }
 
+    #[inline]
     fn decode<'a>(
         &'a mut self,
         record_misc: u16,
@@ -287,6 +298,35 @@ impl<S: ObjectSource> SampleDecoder<S> {
         event_index: usize,
         period: u64,
         view: SampleView<'a>,
+    ) -> LocalSample<'a> {
+        let mode = Mode::of(record_misc);
+        let pid = view.pid().unwrap_or(u32::MAX);
+        let wanted = self.wanted;
+        let code = match view.ip() {
+            Some(ip) if wanted.has(Wanted::CODE) => Some(self.code(mode, pid, ip)),
+            _ => None,
+        };
+        let facts = self.facts.get(event_index).copied().unwrap_or_default();
+        if wanted.is_within(Wanted::CODE) && facts.says_no_more() {
+            let objects = self.machine.objects();
+            return LocalSample {
+                misc: record_misc,
+                code_place: code,
+                ..LocalSample::of_fields(event, event_index, mode, period, view, objects)
+            };
+        }
+        self.decode_all(record_misc, event, event_index, period, view, code)
+    }
+
+    /// With all that is wanted.
+    fn decode_all<'a>(
+        &'a mut self,
+        record_misc: u16,
+        event: &'a memwide_perf_abi::file::Event,
+        event_index: usize,
+        period: u64,
+        view: SampleView<'a>,
+        code: Option<Place>,
     ) -> LocalSample<'a> {
         let mode = Mode::of(record_misc);
         let (pid, tid) = (
@@ -297,10 +337,6 @@ impl<S: ObjectSource> SampleDecoder<S> {
         let comm = wanted
             .has(Wanted::COMM)
             .then(|| self.machine.spaces_mut().comm_at(pid, tid, now));
-        let code = match view.ip() {
-            Some(ip) if wanted.has(Wanted::CODE) => Some(self.code(mode, pid, ip)),
-            _ => None,
-        };
         let lines = code.filter(|_| wanted.has(Wanted::LINES));
         let lines = lines.map(|place| {
             let (machine, source) = (&self.machine, &mut self.source);
@@ -310,8 +346,15 @@ impl<S: ObjectSource> SampleDecoder<S> {
         let chain = chain.map(|chain| self.chain(event, &view, (mode, pid, code), chain));
         let chain = chain.unwrap_or_else(|| self.no_chain());
         let facts = self.facts.get(event_index).copied().unwrap_or_default();
-        let memory = self.deriver.memory(&view, facts);
-        let addr = memory.addr.filter(|_| wanted.has(Wanted::DATA));
+        let is_looked_at = wanted.has(Wanted::DERIVED) || !facts.says_no_more();
+        if is_looked_at {
+            self.memory = self.deriver.memory(&view, facts);
+        }
+        let addr = match (wanted.has(Wanted::DATA), is_looked_at) {
+            (false, _) => None,
+            (true, false) => view.addr(),
+            (true, true) => self.memory.addr,
+        };
         if mode == Mode::Kernel
             && let Some(addr) = addr.filter(|addr| addr >> 63 == 0)
         {
@@ -319,7 +362,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             self.data(Mode::User, pid, addr);
         }
         let data = addr.map(|addr| self.data(mode, pid, addr));
-        let derived = if wanted.has(Wanted::DERIVED) {
+        if wanted.has(Wanted::DERIVED) {
             let callers = || {
                 let leaf = chain.leaf.as_ref();
                 let leaf = leaf.and_then(|(_, place)| self.machine.entry(place));
@@ -331,8 +374,8 @@ impl<S: ObjectSource> SampleDecoder<S> {
                 )
             };
             let entry = Deriver::entry(&self.machine, mode, code.as_ref(), callers);
-            let access = (memory, facts);
-            self.deriver.derive(
+            let access = (&self.memory, facts);
+            self.derived = self.deriver.derive(
                 &mut self.machine,
                 &view,
                 access,
@@ -341,25 +384,20 @@ impl<S: ObjectSource> SampleDecoder<S> {
                 now,
                 data,
                 entry,
-            )
-        } else {
-            Derived::unasked(memory)
-        };
-        let member = derived.data.filter(|_| wanted.has(Wanted::MEMBERS));
+            );
+        }
+        let member = self.derived.data.filter(|_| wanted.has(Wanted::MEMBERS));
         let member = member.and_then(|place| {
             let found = (&mut self.lines, &mut self.source);
             self.members.at(&self.machine, found, &place)
         });
         let kept = chain.kept.and_then(|chain| self.chains.callers(chain));
+        let objects = self.machine.objects();
         LocalSample {
-            event,
-            event_index,
-            view,
-            mode,
             misc: record_misc,
-            period,
             comm: comm.map_or("", |comm| self.machine.spaces().name(comm)),
-            derived,
+            derived: &self.derived,
+            memory: is_looked_at.then_some(&self.memory),
             code_place: code,
             data_place: data,
             leaf: chain.leaf,
@@ -370,28 +408,36 @@ impl<S: ObjectSource> SampleDecoder<S> {
             lines,
             frame_lines: &self.frame_lines,
             member,
-            objects: self.machine.objects(),
+            ..LocalSample::of_fields(event, event_index, mode, period, view, objects)
         }
     }
 
+    #[inline]
     fn code(&mut self, mode: Mode, pid: u32, ip: u64) -> Place {
-        let place = self.machine.code(mode, pid, ip, self.sequence);
+        let stamp = self.machine.stamp(mode, pid);
+        match self.met.get(ip, stamp) {
+            Some(place) => place,
+            None => self.new_code(mode, pid, ip, stamp),
+        }
+    }
+
+    #[inline(never)]
+    fn new_code(&mut self, mode: Mode, pid: u32, ip: u64, stamp: u64) -> Place {
+        let mut place = self.machine.code(mode, pid, ip, self.sequence);
         // Where there is a symbol, there is a table.
-        let Some(object) = place.object.filter(|_| place.symbol.is_none()) else {
-            return place;
-        };
-        let is_new = self.load(object);
-        if matches!(
-            self.machine.objects().state(object),
-            TableState::Unavailable(_)
-        ) {
-            self.nameless.insert(object);
+        if let Some(object) = place.object.filter(|_| place.symbol.is_none()) {
+            if self.load(object) {
+                place = self.machine.code(mode, pid, ip, self.sequence);
+            }
+            if matches!(
+                self.machine.objects().state(object),
+                TableState::Unavailable(_)
+            ) {
+                self.nameless.insert(object);
+            }
         }
-        if is_new {
-            self.machine.code(mode, pid, ip, self.sequence)
-        } else {
-            place
-        }
+        self.met.keep(ip, stamp, place);
+        place
     }
 
     fn data(&mut self, mode: Mode, pid: u32, addr: u64) -> Place {

@@ -331,9 +331,14 @@ impl Machine {
         }
     }
 
-    /// Stands for what is mapped in a process and in the kernel now.
-    pub(crate) fn stamps(&mut self, pid: u32) -> [u64; 2] {
-        self.spaces.stamps(pid, &mut self.kernel)
+    /// Stands for what is mapped now where code of a mode runs: equal numbers, equal answers. 0 where nothing is known.
+    #[inline]
+    pub(crate) fn stamp(&mut self, mode: Mode, pid: u32) -> u64 {
+        match mode {
+            Mode::Kernel => self.spaces.stamp_of(&mut self.kernel),
+            Mode::User => self.spaces.stamp(pid),
+            Mode::Guest | Mode::Other => 0,
+        }
     }
 
     /// What a code address means.
@@ -485,7 +490,7 @@ impl Machine {
 }
 
 impl Place {
-    fn nowhere(address: u64) -> Self {
+    pub(crate) fn nowhere(address: u64) -> Self {
         Self {
             address,
             shown: address,

@@ -33,6 +33,12 @@ pub(crate) struct EventFacts {
 }
 
 impl EventFacts {
+    /// Whether samples have their accesses in the kernel's fields alone.
+    #[inline]
+    pub(crate) fn says_no_more(&self) -> bool {
+        self.registers == Registers::None
+    }
+
     /// By the attribute, the name of its PMU if known, and its own name.
     pub(crate) fn new(attr: &Attr, pmu: Option<&str>, name: &str) -> Self {
         let starts = |with: &str| pmu.unwrap_or(name).starts_with(with);

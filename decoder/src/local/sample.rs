@@ -7,6 +7,7 @@ use super::unwind::{ChainBy, ChainEnd};
 use crate::classified::Derived;
 use crate::context::Mode;
 use crate::machine::Place;
+use crate::memory::Memory;
 use crate::symbols::Objects;
 use memwide_model::DataSrc;
 use memwide_objects::SourceFrame;
@@ -32,7 +33,9 @@ pub struct LocalSample<'a> {
     /// The task's name, `:tid` if none is known.
     pub comm: &'a str,
     /// Classes, localities, region, context.
-    pub derived: Derived,
+    pub derived: &'a Derived,
+    /// The access, where more than the fields were looked at.
+    pub(super) memory: Option<&'a Memory>,
     pub(super) code_place: Option<Place>,
     pub(super) data_place: Option<Place>,
     pub(super) leaf: Option<(u64, Place)>,
@@ -94,7 +97,42 @@ const UNKNOWN: Named<'static> = Named {
 };
 
 impl<'a> LocalSample<'a> {
+    /// Of which nothing is known beyond its fields.
+    #[inline]
+    pub(super) fn of_fields(
+        event: &'a Event,
+        event_index: usize,
+        mode: Mode,
+        period: u64,
+        view: SampleView<'a>,
+        objects: &'a Objects,
+    ) -> Self {
+        Self {
+            event,
+            event_index,
+            view,
+            mode,
+            misc: 0,
+            period,
+            comm: "",
+            derived: &Derived::UNASKED,
+            memory: None,
+            code_place: None,
+            data_place: None,
+            leaf: None,
+            callers: &[],
+            chain: None,
+            chain_by: ChainBy::default(),
+            chain_end: ChainEnd::default(),
+            lines: None,
+            frame_lines: &[],
+            member: None,
+            objects,
+        }
+    }
+
     /// Process id, if the event records it; `u32::MAX` if the task was gone.
+    #[inline]
     pub fn pid(&self) -> Option<u32> {
         self.view.pid()
     }
@@ -115,33 +153,49 @@ impl<'a> LocalSample<'a> {
     }
 
     /// Instruction pointer.
+    #[inline]
     pub fn ip(&self) -> Option<u64> {
         self.view.ip()
     }
 
     /// Data address: recorded, or told by the hardware's registers.
+    #[inline]
     pub fn addr(&self) -> Option<u64> {
-        self.derived.memory.addr
+        self.access(|memory| memory.addr, SampleView::addr)
     }
 
     /// Physical data address, likewise.
+    #[inline]
     pub fn phys_addr(&self) -> Option<u64> {
-        self.derived.memory.phys_addr
+        self.access(|memory| memory.phys_addr, SampleView::phys_addr)
     }
 
     /// Bytes of the data's page, likewise.
+    #[inline]
     pub fn page_size(&self) -> Option<u64> {
-        self.derived.memory.page_size
+        self.access(|memory| memory.page_size, SampleView::data_page_size)
     }
 
     /// Weight in the unit of the PMU, likewise.
+    #[inline]
     pub fn weight(&self) -> Option<Weight> {
-        self.derived.memory.weight
+        self.access(|memory| memory.weight, SampleView::weight)
     }
 
     /// Data source, likewise.
+    #[inline]
     pub fn data_src(&self) -> Option<DataSrc> {
-        self.derived.memory.data_src
+        let field = |view: &SampleView<'_>| view.data_src().map(DataSrc);
+        self.access(|memory| memory.data_src, field)
+    }
+
+    #[inline]
+    fn access<T>(
+        &self,
+        known: impl FnOnce(&Memory) -> Option<T>,
+        field: impl FnOnce(&SampleView<'a>) -> Option<T>,
+    ) -> Option<T> {
+        self.memory.map_or_else(|| field(&self.view), known)
     }
 
     /// Names of the code address.
@@ -150,6 +204,7 @@ impl<'a> LocalSample<'a> {
     }
 
     /// Place of the code address: equal places have equal names, so a caller need look them up once only.
+    #[inline]
     pub fn code_place(&self) -> Option<&Place> {
         self.code_place.as_ref()
     }

@@ -2,6 +2,7 @@
 //! frames (`.eh_frame`, `.debug_frame`).
 
 use super::{ObjectRequest, ObjectSource, SharedTables};
+use crate::context::Mode;
 use crate::machine::Machine;
 use crate::symbols::{ObjectIx, What};
 use framehop::aarch64::{UnwindRegsAarch64, UnwinderAarch64};
@@ -232,7 +233,7 @@ where
         pid: u32,
         now: u64,
     ) {
-        let [stamp, _] = machine.stamps(pid);
+        let stamp = machine.stamp(Mode::User, pid);
         if self
             .processes
             .get(&pid)

@@ -31,6 +31,12 @@ impl Wanted {
     /// Everything but what only debug information says.
     pub const ALL: Self = Self((1 << 5) - 1);
 
+    /// Whether nothing is wanted beyond `other`.
+    #[must_use]
+    pub const fn is_within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
     /// Whether all of `other` is wanted.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {

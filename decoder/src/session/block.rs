@@ -2,6 +2,7 @@
 
 use crate::classified::Derived;
 use crate::locality::NO_NODE;
+use crate::memory::Memory;
 use crate::names::NameIx;
 use memwide_model::{DataId, StackId};
 use memwide_perf_abi::SampleView;
@@ -31,6 +32,7 @@ pub(crate) struct Row {
     pub(crate) stack: StackId,
     pub(crate) data: DataId,
     pub(crate) period: u64,
+    pub(crate) memory: Memory,
     pub(crate) derived: Derived,
     pub(crate) workload: u32,
 }
@@ -79,7 +81,7 @@ impl Block {
     /// Appends a row.
     pub(crate) fn push(&mut self, row: &Row, view: &SampleView<'_>) {
         let out = &mut self.out;
-        let weight = row.derived.memory.weight.unwrap_or_default();
+        let weight = row.memory.weight.unwrap_or_default();
         let (derived, class) = (&row.derived, &row.derived.class);
         out.rows += 1;
         out.time_wall_ns.push(row.time_wall_ns);
@@ -92,19 +94,18 @@ impl Block {
         out.function_id.push(row.code.function.0);
         out.location_id.push(row.code.location.0);
         out.stack_id.push(row.stack.0);
-        out.addr.push(row.derived.memory.addr.unwrap_or(0));
-        out.phys_addr
-            .push(row.derived.memory.phys_addr.unwrap_or(0));
+        out.addr.push(row.memory.addr.unwrap_or(0));
+        out.phys_addr.push(row.memory.phys_addr.unwrap_or(0));
         out.data_id.push(row.data.0);
         out.data_src
-            .push(row.derived.memory.data_src.map_or(0, |word| word.0));
+            .push(row.memory.data_src.map_or(0, |word| word.0));
         out.period.push(row.period);
         out.weight
             .push(u32::try_from(weight.weight).unwrap_or(u32::MAX));
         out.ins_lat.push(u32::from(weight.ins_lat));
         out.retire_lat.push(u32::from(weight.retire_lat));
         out.page_shift
-            .push(shift(row.derived.memory.page_size.unwrap_or(0)));
+            .push(shift(row.memory.page_size.unwrap_or(0)));
         out.op.push(class.op.code());
         out.level.push(class.level.code());
         out.outcome.push(class.outcome.code());

@@ -378,7 +378,7 @@ impl Session {
         let derived = deriver.derive(
             &mut self.machine,
             &view,
-            (memory, facts),
+            (&memory, facts),
             mode,
             pid,
             time,
@@ -433,6 +433,7 @@ impl Session {
                 stack,
                 data,
                 period: one.period,
+                memory,
                 derived,
                 workload,
             };

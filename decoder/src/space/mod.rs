@@ -199,12 +199,17 @@ impl Spaces {
         process.flat_map(move |process| process.space.alive_at(time))
     }
 
-    /// Stands for what a process and another space have mapped now: equal numbers, equal answers to a lookup. 0 for a process
-    /// that is not known.
-    pub(crate) fn stamps(&mut self, pid: u32, other: &mut Space) -> [u64; 2] {
+    /// Stands for what a process has mapped now: equal numbers, equal answers to a lookup. 0 for a process that is not known.
+    #[inline]
+    pub(crate) fn stamp(&mut self, pid: u32) -> u64 {
         let process = self.processes.get_mut(&pid);
-        let own = process.map_or(0, |process| process.space.stamp(&mut self.stamps));
-        [own, other.stamp(&mut self.stamps)]
+        process.map_or(0, |process| process.space.stamp(&mut self.stamps))
+    }
+
+    /// The same of another space.
+    #[inline]
+    pub(crate) fn stamp_of(&mut self, other: &mut Space) -> u64 {
+        other.stamp(&mut self.stamps)
     }
 
     /// The mapping that ends where another begins.
