@@ -9,16 +9,15 @@ use std::collections::HashMap;
 impl Rows {
     /// The samples that follow are of this chunk of the file. Needed only if rows are to be absorbed.
     pub fn begin(&mut self, chunk: u64) {
-        self.settle();
+        self.settle_waiting();
         self.set_chunk(chunk);
     }
 
     /// These rows with what others of the same file and keys counted of other samples; neither has counted `children`.
     #[must_use]
     pub fn with(mut self, mut other: Self) -> Self {
-        self.settle();
-        other.settle();
-        self.add_totals(&other);
+        self.settle_waiting();
+        other.settle_waiting();
         let keys = self.keys().to_vec();
         let mut places = Vec::with_capacity(other.len());
         for at in 0..other.len() {
@@ -38,6 +37,7 @@ impl Rows {
         if let Some(paths) = other.take_paths() {
             self.absorb_paths(&paths, other.reader(), &places);
         }
+        self.settle();
         self
     }
 

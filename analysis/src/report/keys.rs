@@ -235,9 +235,8 @@ impl Reader {
         }
     }
 
-    /// The number of a sample.
-    pub(super) fn read(&mut self, key: Key, sample: &LocalSample<'_>) -> u64 {
-        let word = data_src(sample);
+    /// The number of a sample; `word` is its `data_src`.
+    pub(super) fn read(&mut self, key: Key, sample: &LocalSample<'_>, word: DataSrc) -> u64 {
         match key {
             Key::Symbol => self.symbol(sample),
             Key::Mem => word.lvl(),
@@ -327,6 +326,7 @@ impl Reader {
         number
     }
 
+    #[inline]
     fn symbol(&mut self, sample: &LocalSample<'_>) -> u64 {
         match sample.code_place() {
             Some(place) => self.symbol_at(sample, place, level(sample)),
@@ -385,6 +385,7 @@ impl Reader {
         last == INLINED
     }
 
+    #[inline]
     fn symbol_at(&mut self, sample: &LocalSample<'_>, place: &CodePlace, level: char) -> u64 {
         let Some((object, symbol)) = place.object.zip(place.symbol) else {
             return self.named_symbol(&sample.named_frame(place), level);
@@ -411,9 +412,15 @@ impl Reader {
     }
 
     /// What is to be shown of a row of which this is the first sample. `with_data`: its data symbol is.
-    pub(super) fn first(&mut self, sample: &LocalSample<'_>, with_data: bool) -> First {
+    #[inline]
+    pub(super) fn first(
+        &mut self,
+        sample: &LocalSample<'_>,
+        word: DataSrc,
+        with_data: bool,
+    ) -> First {
         First {
-            word: data_src(sample),
+            word,
             data: if with_data {
                 self.data_symbol(sample)
             } else {

@@ -3,7 +3,7 @@
 use super::Estimator;
 use super::calls::Children;
 use super::index::Index;
-use super::keys::{First, Key, Reader, Shown};
+use super::keys::{First, Key, Reader, Shown, data_src};
 use super::measures::{Measures, Weights};
 use super::order::in_order;
 use super::paths::{NO_PATH, Paths};
@@ -163,28 +163,31 @@ impl Rows {
     /// Adds a sample to its row.
     pub fn add(&mut self, sample: &LocalSample<'_>) {
         let event = sample.event_index;
-        let (Some(by), Some(total)) = (self.by.get(event), self.totals.get_mut(event)) else {
+        let Some(by) = self.by.get(event) else {
             return;
         };
-        let measures = Measures::of(sample);
-        let value = measures.value(*by);
-        total.measures.add(&measures);
-        total.sums.add(value);
+        let weight = sample.weight().unwrap_or_default();
+        let value = match by {
+            Estimator::Samples => 1,
+            Estimator::Weight => weight.weight,
+            Estimator::PerfWeight => weight.weight.max(1),
+            Estimator::Period => sample.period,
+        };
+        let word = data_src(sample);
         let event = u32::try_from(event).unwrap_or(u32::MAX);
         let mut hasher = FxHasher::default();
         event.hash(&mut hasher);
         let mut inline = [0; INLINE];
         let (few, many) = self.keys.split_at(self.keys.len().min(INLINE));
         for (place, key) in inline.iter_mut().zip(few) {
-            *place = self.reader.read(*key, sample);
+            *place = self.reader.read(*key, sample, word);
             place.hash(&mut hasher);
         }
         for key in many {
-            let number = self.reader.read(*key, sample);
+            let number = self.reader.read(*key, sample, word);
             number.hash(&mut hasher);
             self.numbers.push(number);
         }
-        let weight = sample.weight().unwrap_or_default();
         let path = match &mut self.paths {
             Some(paths) => paths.of(sample, &mut self.reader),
             None => NO_PATH,
@@ -196,21 +199,35 @@ impl Rows {
             path,
             ins_lat: weight.ins_lat,
             retire_lat: weight.retire_lat,
-            first: self.reader.first(sample, self.shows_data),
+            first: self.reader.first(sample, word, self.shows_data),
             weight: weight.weight,
             period: sample.period,
-            value,
+            value: value as f64,
         });
         if self.waiting.len() >= TOGETHER {
-            self.settle();
+            self.settle_waiting();
         }
     }
 
     /// Adds the samples that still wait; to be called after the last one.
-    ///
+    pub fn settle(&mut self) {
+        self.settle_waiting();
+        self.totals.fill(Total::default());
+        for at in 0..self.all.len() {
+            let event = self.all.get(at).map_or(0, |row| row.event as usize);
+            let (measures, sums) = (self.measures(at), self.sums(at));
+            if let (Some(total), Some(measures), Some(sums)) =
+                (self.totals.get_mut(event), measures, sums)
+            {
+                total.measures.add(&measures);
+                total.sums += sums;
+            }
+        }
+    }
+
     /// In three passes, each of which looks at memory that nothing before it in the pass decides on: places in the index, then
     /// the rows found there, then the sums. So the processor waits for many of them at once.
-    pub fn settle(&mut self) {
+    pub(super) fn settle_waiting(&mut self) {
         let (waiting, numbers) = (
             std::mem::take(&mut self.waiting),
             std::mem::take(&mut self.numbers),
@@ -315,13 +332,6 @@ impl Rows {
         self.rest
             .get(at)
             .map_or_else(First::default, |rest| rest.first)
-    }
-
-    pub(super) fn add_totals(&mut self, other: &Self) {
-        for (total, more) in self.totals.iter_mut().zip(&other.totals) {
-            total.measures.add(&more.measures);
-            total.sums += more.sums;
-        }
     }
 
     /// Adds the sums of a row of others to one here; the first sample, of which `first` is shown, is the one of the earlier
