@@ -31,6 +31,10 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// Record mappings that are not executable too: without them a data address has no file, heap or stack.
     pub mmap_data: bool,
+    /// Have the kernel say the build id of each file that is mapped: without, those of processes that end at once are not known,
+    /// others are read from their files. A kernel that says it here marks mappings of others wrongly
+    /// (`docs/collector.md`): `false` where `perf record COMMAND` without `--buildid-mmap` must work beside the collector.
+    pub build_ids: bool,
     /// Frames kept of a callchain, at most; the kernel's own bound is `kernel.perf_event_max_stack`.
     pub callchain_frames_max: u16,
     /// What collecting may cost; periods are made longer when it costs more.
@@ -61,6 +65,7 @@ impl Default for Config {
             host_lock: PathBuf::new(),
             labels: BTreeMap::new(),
             mmap_data: true,
+            build_ids: true,
             callchain_frames_max: 64,
             budget: BudgetConfig::default(),
             stop_file: PathBuf::from("/run/memwide/stop"),

@@ -168,7 +168,7 @@ pub(crate) fn side_band_attr(config: &Config, ring_bytes: usize) -> Attr {
         .with_mmap(true)
         .with_mmap2(true)
         .with_mmap_data(config.mmap_data)
-        .with_build_id(true)
+        .with_build_id(config.build_ids)
         .with_comm(true)
         .with_comm_exec(true)
         .with_task(true)

@@ -25,6 +25,7 @@ pub use ksymbol::Ksymbol;
 pub use lost::{Lost, LostSamples};
 pub use mmap::Mmap;
 pub use mmap2::{BuildId, FileId, Mmap2};
+pub(crate) use mmap2::{FILE_ID_LEN, holds_build_id};
 pub use namespaces::{Namespace, Namespaces};
 pub use read::Read;
 pub use switch::{Switch, SwitchCpuWide};

@@ -2,7 +2,8 @@
 
 use super::Turn;
 use crate::file::EventTable;
-use crate::{kind, misc};
+use crate::kind;
+use crate::record::{FILE_ID_LEN, holds_build_id};
 
 pub(super) fn record(turn: &mut Turn<'_>, kind: u32, misc: u16, events: &EventTable) {
     match kind {
@@ -57,11 +58,12 @@ pub(super) fn record(turn: &mut Turn<'_>, kind: u32, misc: u16, events: &EventTa
 fn mmap2(turn: &mut Turn<'_>, misc: u16) {
     turn.u32s(2);
     turn.u64s(3);
-    if misc & misc::MMAP_BUILD_ID == 0 {
+    let file = turn.rest().first_chunk();
+    if file.is_some_and(|file| holds_build_id(misc, file)) {
+        turn.skip(FILE_ID_LEN);
+    } else {
         turn.u32s(2);
         turn.u64s(2);
-    } else {
-        turn.skip(24);
     }
     turn.u32s(2);
     turn.skip_text();

@@ -268,11 +268,12 @@ proptest! {
 
     #[test]
     fn every_record_reads_back(w in any::<[u64; 8]>(), h in any::<[u32; 4]>(), b in any::<[bool; 3]>(),
-                               name in "[a-z/.]{0,70}", id in any::<[u8; 20]>(), words in proptest::collection::vec(any::<u64>(), 0..8)) {
+                               name in "[a-z/.]{0,70}", mut id in any::<[u8; 20]>(), words in proptest::collection::vec(any::<u64>(), 0..8)) {
         let text = name.as_bytes();
         let namespaces: Vec<u8> = words[..words.len() / 2 * 2].iter().flat_map(|word| word.to_le_bytes()).collect();
         let inode = FileId::Inode { maj: h[2], min: h[3], ino: w[3], generation: w[4] };
-        let build_id = FileId::BuildId(BuildId::new(id, id[0] % 21));
+        id[1] |= 1; // unlike a device's number
+        let build_id = FileId::BuildId(BuildId::new(id, 4 + id[0] % 17));
         let task = Task { pid: h[0], ppid: h[1], tid: h[2], ptid: h[3], time: w[0] };
         let throttle = Throttle { time: w[0], id: w[1], stream_id: w[2] };
         let switch = Switch { out: b[0], preempted: b[1] };
