@@ -15,6 +15,7 @@ mod grpc;
 mod http;
 pub mod metrics;
 mod problem;
+mod recording;
 mod serve;
 mod service;
 mod statement;

@@ -9,11 +9,12 @@ use tokio::sync::{Semaphore, watch};
 use crate::answer::{Answer, Column, Completeness, Part, Value};
 use crate::ask::time::{MINUTE_NS, text};
 use crate::ask::{
-    DarkTimes, HostCounts, LedgerCounts, PartPlan, Plan, Question, Range, note_kinds,
+    DarkTimes, Filter, HostCounts, LedgerCounts, PartPlan, Plan, Question, Range, note_kinds,
     notes_of_completeness, why,
 };
 use crate::config::Limits;
 use crate::problem::{Class, Problem};
+use crate::recording;
 use crate::statement::Statement;
 use crate::status::{Status, StatusDetail};
 
@@ -114,6 +115,45 @@ impl Service {
             }
         }
         notes
+    }
+
+    /// The samples that pass the filter as a perf.data file; they have to be of one host.
+    pub(crate) async fn recording(
+        &self,
+        filter: &Filter,
+    ) -> Result<(Vec<u8>, Completeness), Problem> {
+        let ask = async |part: PartPlan| self.rows(&part.statement, &part.columns).await;
+        let size = ask(recording::ask::size(filter)).await?;
+        let name = recording::of_one_host(filter, &size)?;
+        let (samples, events, stacks, places, mappings, host) = tokio::try_join!(
+            ask(recording::ask::samples(filter)),
+            ask(recording::ask::events(filter)),
+            ask(recording::ask::stacks(filter)),
+            ask(recording::ask::places(filter)),
+            ask(recording::ask::mappings(filter)),
+            ask(recording::ask::host(&name)),
+        )?;
+        let rows = recording::Rows {
+            samples,
+            events,
+            stacks,
+            places,
+            mappings,
+            host,
+            name,
+        };
+        let completeness = self.completeness_of(filter.range).await?;
+        let written = tokio::task::spawn_blocking(move || recording::write(&rows)).await;
+        let unwritten = |detail: String| Problem {
+            class: Class::Internal,
+            title: "the recording cannot be written",
+            detail,
+            remedy: "report this with the question and the log of the query service".to_owned(),
+        };
+        let file = written
+            .map_err(|error| unwritten(error.to_string()))?
+            .map_err(|error| unwritten(error.to_string()))?;
+        Ok((file, completeness))
     }
 
     /// The completeness of what was stored over a range.

@@ -52,6 +52,7 @@ pub use plan::{PartPlan, Plan};
 pub use question::{Extra, Name, Question, Values};
 pub use readings::{Counters, Pressure, Rss};
 pub use samples::Keys;
+pub(crate) use samples::all_conditions as conditions_of_samples;
 pub use time::Range;
 
 pub(crate) use completeness::{

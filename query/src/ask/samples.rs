@@ -83,6 +83,11 @@ pub(super) fn conditions(statement: &mut Statement, filter: &Filter, range: Rang
     all.join(" AND ")
 }
 
+/// The same of the filter's own range.
+pub(crate) fn all_conditions(statement: &mut Statement, filter: &Filter) -> String {
+    conditions(statement, filter, filter.range)
+}
+
 /// Names of functions, workloads and data that `keys` need, joined to rows `t` that have their ids.
 pub(super) struct Joins {
     /// Ids that the rows must have.

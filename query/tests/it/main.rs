@@ -20,6 +20,7 @@ mod numa;
 mod places;
 mod questions;
 mod readings;
+mod recorded;
 mod sql;
 mod support;
 mod truth;

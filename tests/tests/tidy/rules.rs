@@ -44,6 +44,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
         "memwide-query",
         &[
             "memwide-model",
+            "memwide-perf-abi",
             "memwide-proto",
             "memwide-service",
             "memwide-store",
