@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::claim::Claim;
 use crate::identity::Cgroup;
+use crate::select::Selection;
 use crate::strange::Strange;
 
 /// Level 1: word-delta packing has done the work, higher levels cost 35 % more time for 7 % less.
@@ -65,6 +66,8 @@ impl Ids {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) produced: u64,
+    /// Taken from rings and not asked for.
+    pub(crate) excluded: u64,
     pub(crate) throttled_ns: u64,
 }
 
@@ -173,6 +176,24 @@ impl Collected {
             samples.drain(range);
         }
         claimed
+    }
+
+    /// Takes samples out, from byte `from` on, that are not asked for.
+    pub(crate) fn select(&mut self, from: usize, selection: &mut Selection, ids: &mut Ids) {
+        let Self {
+            samples,
+            sample_records,
+            tallies,
+            ..
+        } = self;
+        selection.keep(samples, from, |id| {
+            *sample_records -= 1;
+            let ordinal = ids.ordinal(id);
+            if let Some(tally) = ordinal.and_then(|ordinal| tallies.get_mut(ordinal as usize)) {
+                tally.produced -= 1;
+                tally.excluded += 1;
+            }
+        });
     }
 
     /// Counts what a side-band ring gave (appended to `side_band` from byte `from` on).

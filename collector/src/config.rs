@@ -22,6 +22,8 @@ pub struct Config {
     /// What to collect: `auto` stands for what fits the machine (`memwide doctor` lists it). Events the machine does not
     /// have are reported, not refused.
     pub events: Vec<EventConfig>,
+    /// Whose samples are kept, and of which modes.
+    pub select: SelectConfig,
     /// Name of this host in answers; empty: the kernel's host name.
     pub host: String,
     /// A file that every collector of this host can open, held while one runs: two would count everything twice.
@@ -61,6 +63,7 @@ impl Default for Config {
             spool: SpoolConfig::default(),
             rings: RingConfig::default(),
             events: vec![EventConfig::named(AUTO)],
+            select: SelectConfig::default(),
             host: String::new(),
             host_lock: PathBuf::new(),
             labels: BTreeMap::new(),
@@ -138,6 +141,41 @@ impl Default for RingConfig {
             poll_ms: 200,
         }
     }
+}
+
+/// Whose samples are kept. Rules are `KEY=PATTERN`, where the key is `namespace`, `pod`, `container`, `service`, `cgroup` (its
+/// path), `comm` or `pid`, and `*` in the pattern stands for anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SelectConfig {
+    /// Only samples that meet one of these are kept; empty: all are.
+    pub include: Vec<String>,
+    /// Samples that meet one of these are not kept.
+    pub exclude: Vec<String>,
+    /// Modes that are sampled at all.
+    pub modes: Vec<Mode>,
+}
+
+impl Default for SelectConfig {
+    fn default() -> Self {
+        Self {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            modes: vec![Mode::User, Mode::Kernel, Mode::Guest],
+        }
+    }
+}
+
+/// What a CPU runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Programs.
+    User,
+    /// The kernel.
+    Kernel,
+    /// Virtual machines of this host, where the hardware tells them apart.
+    Guest,
 }
 
 /// What collecting may cost.

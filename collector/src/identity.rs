@@ -71,8 +71,8 @@ impl Identity {
         }
     }
 
-    /// Enters a cgroup that was created or found.
-    pub(crate) fn enter(&mut self, cgroup: Cgroup, now: Instant) {
+    /// Enters a cgroup that was created or found; says what is known of it now.
+    pub(crate) fn enter(&mut self, cgroup: Cgroup, now: Instant) -> Option<&Workload> {
         let resident = Resident::of(&cgroup.path);
         let names = self.names.get(&resident.container);
         self.ready.push(workload(&cgroup, &resident, names));
@@ -84,6 +84,7 @@ impl Identity {
                 since: now,
             });
         }
+        self.ready.last()
     }
 
     /// The workload at a path, told by [`Identity::take`] now and then.

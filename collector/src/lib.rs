@@ -24,6 +24,7 @@ mod readings;
 mod record;
 mod replay;
 mod ring;
+mod select;
 mod snapshot;
 pub mod spool;
 mod status;
@@ -38,7 +39,7 @@ pub mod delivery {
 }
 
 pub use batch::SectionPacker;
-pub use config::{BudgetConfig, Config, EventConfig, RingConfig, SpoolConfig};
+pub use config::{BudgetConfig, Config, EventConfig, Mode, RingConfig, SelectConfig, SpoolConfig};
 pub use count::{CountOptions, CounterAbsent, CounterInfo, CounterReading, Counters};
 pub use events::OpenError;
 pub use live::{probe, run, run_reporting};

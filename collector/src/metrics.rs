@@ -7,6 +7,7 @@ declare_metrics! {
     pub counter LOST = "collector_lost_samples_total", Samples, "Samples the kernel had no room for, by the events' own counts.";
     pub counter RESIDUE = "collector_residue_samples_total", Samples, "Samples counted by events, neither in the rings nor reported lost.";
     pub counter CLAIMED = "collector_claimed_samples_total", Samples, "Samples that carried the id of another recorder's event and got the one of their ring's.";
+    pub counter EXCLUDED = "collector_excluded_samples_total", Samples, "Samples taken from the rings and not kept: the selection does not ask for them.";
     pub counter SIDE_BAND = "collector_side_band_records_total", Records, "Side-band records taken from the rings or synthesized.";
     pub counter RAW_BYTES = "collector_raw_bytes_total", Bytes, "Bytes of records before packing.";
     pub counter PACKED_BYTES = "collector_packed_bytes_total", Bytes, "Bytes of records after packing.";

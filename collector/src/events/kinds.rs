@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use memwide_model::{LatencyKind, Tier};
 use memwide_perf_abi::{attr_kind, sample};
 
+use super::generic::exclude;
 use super::machine::Machine;
 use super::spec::{Absent, BASE, EventSpec, base_attr};
 use crate::governor::is_prime;
@@ -43,9 +44,13 @@ fn spec(name: &str, pmu: &str, population: &str) -> EventSpec {
     }
 }
 
-/// The event of this name, with its default period.
+/// The event of this name, with its default period; behind a colon the modes it is of (`minor-faults:u`).
 pub(super) fn software(name: &str) -> Option<EventSpec> {
-    let (config, period, fields, population) = match name {
+    let (bare, modes) = name.rsplit_once(':').unwrap_or((name, ""));
+    if modes.chars().any(|letter| !"ukh".contains(letter)) {
+        return None;
+    }
+    let (config, period, fields, population) = match bare {
         "minor-faults" => (MINOR_FAULTS, MINOR_PERIOD, ADDRESS, "minor page faults"),
         "major-faults" => (MAJOR_FAULTS, 1, ADDRESS, "major page faults"),
         "cpu-clock" => (CPU_CLOCK, clock_period(CLOCK_FREQ), 0, "ns of CPU time"),
@@ -55,6 +60,7 @@ pub(super) fn software(name: &str) -> Option<EventSpec> {
     spec.attr.config = config;
     spec.attr.sample_period = period;
     spec.attr.sample_type |= fields;
+    exclude(&mut spec.attr, modes);
     if config == CPU_CLOCK {
         // Idle CPUs say nothing about memory; a timer may skip beats, so its count says nothing about samples.
         spec.attr.flags = spec.attr.flags.with_exclude_idle(true);

@@ -18,6 +18,7 @@ use super::rings::{
 use super::spec::{EventSpec, is_counted, resolve};
 use crate::config::Config;
 use crate::ring::ring_size;
+use crate::select::restrict;
 use crate::sys::{ATTR_BYTES, Descriptor};
 
 /// The side-band leader's place in the source's events.
@@ -306,7 +307,10 @@ fn choose(config: &Config, machine: &Machine) -> (Vec<EventSpec>, Vec<Capability
     let mut missing = Vec::new();
     for event in &events {
         match resolve(event, config.callchain_frames_max, machine) {
-            Ok(spec) => specs.push(spec),
+            Ok(mut spec) => {
+                restrict(&mut spec.attr, &config.select.modes);
+                specs.push(spec);
+            }
             Err(why) => missing.push(absent(&event.name, &why)),
         }
     }

@@ -33,6 +33,7 @@ use crate::facts;
 use crate::identity::Identity;
 use crate::metrics;
 use crate::readings::{Look, Reader};
+use crate::select::Selection;
 use crate::snapshot::{self, BuildIds, Snapshot, Stamp};
 use crate::spool::{Epoch, Spool};
 use crate::status::Reporter;
@@ -72,6 +73,8 @@ pub(super) struct Collect {
     pub(super) _host_lock: Option<File>,
     /// Set: nothing shall be sampled.
     pub(super) stopped: Arc<AtomicBool>,
+    /// `None`: all samples are kept.
+    pub(super) selection: Option<Selection>,
 }
 
 impl Collect {
@@ -155,6 +158,12 @@ impl Work {
         it.set.enable_events().context("cannot start the events")?;
         let identity = Identity::new(it.config.pod_names.clone());
         let reader = reader(&it);
+        if let Some(selection) = &mut it.selection {
+            for desc in &set_events {
+                selection.know_event(desc);
+            }
+            selection.follow(&collected.side_band);
+        }
         let mut work = Self {
             anchors: vec![(&anchor).into()],
             it,
@@ -303,12 +312,28 @@ impl Work {
         self.first_cpu = (self.first_cpu + looked) % cpus.max(1);
         let from = self.collected.side_band.len();
         drain_side_band(&mut self.it.set, &mut self.collected);
+        self.enter_cgroups();
+        if let Some(selection) = &mut self.it.selection {
+            let new = self.collected.side_band.get(from..);
+            selection.follow(new.unwrap_or_default());
+            self.collected.select(before, selection, &mut self.ids);
+        }
         if let Some(marker) = &self.marker {
             let new = self.collected.side_band.get(from..).unwrap_or_default();
             if let Some(anchor) = marker.find(new, self.trailer) {
                 self.anchor = anchor;
                 self.anchors.push((&anchor).into());
                 self.marker = None;
+            }
+        }
+    }
+
+    fn enter_cgroups(&mut self) {
+        let now = instant();
+        for cgroup in self.collected.cgroups.drain(..) {
+            let known = self.identity.enter(cgroup, now);
+            if let (Some(selection), Some(workload)) = (&mut self.it.selection, known) {
+                selection.know_cgroup(workload);
             }
         }
     }
@@ -361,6 +386,10 @@ impl Work {
         self.collected.side_band_records += taken.count;
         self.collected.partial |= taken.cut;
         self.collected.cgroups.extend(taken.cgroups);
+        self.enter_cgroups();
+        if let Some(selection) = &mut self.it.selection {
+            selection.meet(&taken.records);
+        }
         self.snapshot = true;
         metrics::SNAPSHOTS.add(1);
         tracing::debug!(
@@ -382,6 +411,8 @@ impl Work {
         }
         let throttled = collected.tallies.iter().map(|tally| tally.throttled_ns);
         self.govern.throttled_ns += throttled.sum::<u64>();
+        let excluded = collected.tallies.iter().map(|tally| tally.excluded);
+        metrics::EXCLUDED.add(excluded.sum());
         for count in &counts {
             metrics::SAMPLES.add(count.produced);
             metrics::LOST.add(count.lost);
@@ -414,11 +445,15 @@ impl Work {
             ..Batch::default()
         };
         let now = instant();
-        for cgroup in self.collected.cgroups.drain(..) {
-            self.identity.enter(cgroup, now);
-        }
         let mut readings = self.reader.as_ref().map(Reader::take).unwrap_or_default();
-        readings.workloads.extend(self.identity.take(now));
+        let workloads = self.identity.take(now);
+        if let Some(selection) = &mut self.it.selection {
+            // Names of pods come later than their cgroups.
+            for workload in &workloads {
+                selection.know_cgroup(workload);
+            }
+        }
+        readings.workloads.extend(workloads);
         batch.readings = (readings != Readings::default()).then_some(readings);
         for section in [&batch.side_band, &batch.samples].into_iter().flatten() {
             metrics::PACKED_BYTES.add(section.data.len() as u64);

@@ -25,8 +25,8 @@ struct Totals {
     lost: u64,
     /// Time enabled and not running: not scheduled.
     idle_ns: u64,
-    /// Samples taken from rings.
-    produced: u64,
+    /// Samples taken from rings, those that are not asked for included.
+    taken: u64,
     told_lost: u64,
     told_idle_ns: u64,
     told_residue: u64,
@@ -84,7 +84,7 @@ impl Counts {
     pub(super) fn restart(&mut self, at: usize) {
         if let Some(totals) = self.0.get_mut(at) {
             totals.value_from = totals.value;
-            totals.due_from = totals.produced + totals.lost + totals.told_residue;
+            totals.due_from = totals.taken + totals.lost + totals.told_residue;
         }
     }
 
@@ -92,7 +92,8 @@ impl Counts {
     pub(super) fn owes(&self, events: &[OpenEvent], tallies: &[Tally]) -> bool {
         self.0.iter().zip(events).any(|(totals, event)| {
             let tally = tallies.get(event.desc.ordinal as usize).copied();
-            let taken = totals.produced + tally.unwrap_or_default().produced + totals.lost;
+            let tally = tally.unwrap_or_default();
+            let taken = totals.taken + tally.produced + tally.excluded + totals.lost;
             let due = totals.due(event, totals.value);
             due.is_some_and(|due| due > taken + totals.told_residue)
         })
@@ -100,7 +101,7 @@ impl Counts {
 
     /// Samples taken and lost so far, by event.
     pub(super) fn so_far(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter().map(|totals| (totals.produced, totals.lost))
+        self.0.iter().map(|totals| (totals.taken, totals.lost))
     }
 }
 
@@ -120,10 +121,10 @@ impl Totals {
     }
 
     fn close(&mut self, event: &OpenEvent, tally: Tally) -> EventCount {
-        self.produced += tally.produced;
+        self.taken += tally.produced + tally.excluded;
         let due = self.due(event, self.settled);
         let residue = due
-            .map_or(0, |due| due.saturating_sub(self.produced + self.lost))
+            .map_or(0, |due| due.saturating_sub(self.taken + self.lost))
             .max(self.told_residue);
         let count = EventCount {
             event: event.desc.ordinal,

@@ -25,6 +25,7 @@ use crate::events::machine::Machine;
 use crate::events::{self, EventSet, OpenError};
 use crate::facts;
 use crate::readings::Look;
+use crate::select::Selection;
 use crate::spool::{Epoch, Spool};
 use crate::status::{EventStatus, Reporter};
 use crate::symbols::LiveSymbols;
@@ -193,6 +194,7 @@ fn open(
     stopped: Arc<AtomicBool>,
 ) -> anyhow::Result<(Job, Arc<Spool>, Arc<Epoch>)> {
     let machine = Machine::default();
+    let selection = Selection::new(&config.select)?;
     let host_lock = hold(&config.host_lock)?;
     let spool = Arc::new(Spool::open(&config.spool.dir, config.spool.max_bytes)?);
     let set = open_events(&config, &machine)?;
@@ -259,6 +261,7 @@ fn open(
         boot,
         _host_lock: host_lock,
         stopped,
+        selection,
     };
     Ok((Job::Collect(Box::new(collect)), spool, epoch))
 }

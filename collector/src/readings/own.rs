@@ -25,6 +25,7 @@ pub(super) fn read(machine: &Machine, changes: &mut Changes, out: &mut Out) {
     for (name, counter, unit) in [
         ("samples", metrics::SAMPLES.get(), "samples"),
         ("lost", metrics::LOST.get(), "samples"),
+        ("excluded", metrics::EXCLUDED.get(), "samples"),
         ("packed", metrics::PACKED_BYTES.get(), "bytes"),
         ("sent", metrics::SENT_BYTES.get(), "bytes"),
     ] {

@@ -14,4 +14,5 @@ mod govern;
 mod import;
 mod live;
 mod rights;
+mod select;
 mod uplink;
