@@ -3,17 +3,14 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use memwide_perf_abi::{RawRecord, Record, Records, kind, pack};
-use memwide_proto::v1::{EventDesc, Section, section};
-use xxhash_rust::xxh3::xxh3_64;
+use memwide_perf_abi::{RawRecord, Record, Records, kind};
+use memwide_proto::v1::EventDesc;
 
 use crate::claim::Claim;
 use crate::identity::Cgroup;
+use crate::section::Growing;
 use crate::select::Selection;
 use crate::strange::Strange;
-
-/// Level 1: word-delta packing has done the work, higher levels cost 35 % more time for 7 % less.
-const ZSTD_LEVEL: i32 = 1;
 
 /// Whether records of this type travel with the samples.
 pub(crate) fn is_sample_like(kind: u32) -> bool {
@@ -77,6 +74,10 @@ pub(crate) struct Collected {
     pub(crate) side_band: Vec<u8>,
     pub(crate) side_band_records: u32,
     pub(crate) samples: Vec<u8>,
+    /// Bytes of them that were looked at: whole records.
+    whole: usize,
+    /// The same, packed.
+    pub(crate) packed: Growing,
     pub(crate) sample_records: u32,
     /// By ordinal.
     pub(crate) tallies: Vec<Tally>,
@@ -108,20 +109,17 @@ impl Collected {
     pub(crate) fn clear(&mut self) {
         self.side_band.clear();
         self.samples.clear();
+        self.packed.begin();
+        self.whole = 0;
         (self.side_band_records, self.sample_records) = (0, 0);
         self.strange.clear();
         self.partial = false;
         self.tallies.fill(Tally::default());
     }
 
-    /// Counts what a sample ring gave (appended to `samples` from byte `from` on). Side-band among it is moved to
+    /// Counts what a sample ring gave and was appended to `samples`, as far as it is whole. Side-band among it is moved to
     /// `side_band`. Says how many samples carried the id of another recorder's event, and now have `claim`'s.
-    pub(crate) fn take_samples(
-        &mut self,
-        from: usize,
-        ids: &mut Ids,
-        claim: Option<&Claim<'_>>,
-    ) -> u64 {
+    pub(crate) fn take_samples(&mut self, ids: &mut Ids, claim: Option<&Claim<'_>>) -> u64 {
         let Self {
             side_band,
             side_band_records,
@@ -130,13 +128,13 @@ impl Collected {
             tallies,
             strange,
             throttled_since,
+            whole,
             ..
         } = self;
         let mut moved: Vec<Range<usize>> = Vec::new();
-        let (mut at, mut claimed) = (from, 0);
+        let (mut at, mut claimed) = (*whole, 0);
         while let Some(rest) = samples.get(at..).filter(|rest| !rest.is_empty()) {
             let Ok((record, _)) = RawRecord::split_first(rest) else {
-                strange.torn();
                 break;
             };
             let end = at + record.size();
@@ -171,17 +169,33 @@ impl Collected {
             *sample_records += 1;
             at = end;
         }
-        samples.truncate(at);
         for range in moved.into_iter().rev() {
+            at -= range.len();
             samples.drain(range);
         }
+        *whole = at;
         claimed
+    }
+
+    /// Nothing more will come of the ring that is looked at: what is no whole record now never will be.
+    pub(crate) fn end_ring(&mut self) {
+        if self.samples.len() > self.whole {
+            self.strange.torn();
+            self.samples.truncate(self.whole);
+        }
+    }
+
+    /// Packs what was looked at and is new.
+    pub(crate) fn pack_new(&mut self) {
+        self.packed
+            .add(self.samples.get(..self.whole).unwrap_or_default());
     }
 
     /// Takes samples out, from byte `from` on, that are not asked for.
     pub(crate) fn select(&mut self, from: usize, selection: &mut Selection, ids: &mut Ids) {
         let Self {
             samples,
+            whole,
             sample_records,
             tallies,
             ..
@@ -194,6 +208,7 @@ impl Collected {
                 tally.excluded += 1;
             }
         });
+        *whole = samples.len();
     }
 
     /// Counts what a side-band ring gave (appended to `side_band` from byte `from` on).
@@ -246,52 +261,6 @@ fn throttle(
     }
 }
 
-/// Packs records into sections, without loss, in memory that it keeps.
-pub struct SectionPacker {
-    words: pack::Packer,
-    zstd: zstd::bulk::Compressor<'static>,
-    out: Vec<u8>,
-}
-
-impl std::fmt::Debug for SectionPacker {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("SectionPacker").finish_non_exhaustive()
-    }
-}
-
-impl SectionPacker {
-    /// One that has packed nothing yet.
-    pub fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            words: pack::Packer::default(),
-            zstd: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
-            out: Vec::new(),
-        })
-    }
-
-    /// A section of whole records.
-    pub fn pack(&mut self, raw: &[u8], records: u32) -> std::io::Result<Section> {
-        if raw.is_empty() {
-            return Ok(Section::default());
-        }
-        let (encoding, plain) = match self.words.pack(raw) {
-            Ok(packed) => (section::Encoding::WordDeltaZstd, packed),
-            Err(_) => (section::Encoding::Zstd, raw), // foreign records of odd sizes
-        };
-        self.out.clear();
-        self.out
-            .reserve(zstd::zstd_safe::compress_bound(plain.len()));
-        self.zstd.compress_to_buffer(plain, &mut self.out)?;
-        Ok(Section {
-            encoding: encoding.into(),
-            raw_bytes: raw.len() as u64,
-            records,
-            data: self.out.as_slice().to_vec().into(),
-            checksum: xxh3_64(raw),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,7 +295,7 @@ mod tests {
             record(kind::LOST, &[4, 10, 4]),
         ];
         all.samples = rows.concat();
-        all.take_samples(0, &mut ids, None);
+        all.take_samples(&mut ids, None);
         let produced: Vec<u64> = all.tallies.iter().map(|tally| tally.produced).collect();
         assert_eq!(produced, [0, 1, 2]);
         assert_eq!(
@@ -338,10 +307,28 @@ mod tests {
     }
 
     #[test]
+    fn a_record_may_come_in_two_pieces_and_what_is_none_is_strange() {
+        let (mut all, mut ids) = collected();
+        let raw = [record(kind::SAMPLE, &[3, 0]), record(kind::SAMPLE, &[3, 1])].concat();
+        for piece in raw.chunks(28) {
+            all.samples.extend_from_slice(piece);
+            all.take_samples(&mut ids, None);
+            all.pack_new();
+        }
+        all.end_ring();
+        assert_eq!((all.tallies[1].produced, all.strange.told()), (2, None));
+        all.samples.extend_from_slice(&raw[..20]);
+        all.take_samples(&mut ids, None);
+        all.end_ring();
+        assert_eq!((all.tallies[1].produced, all.samples.len()), (2, raw.len()));
+        assert!(all.strange.told().is_some());
+    }
+
+    #[test]
     fn an_unknown_id_is_counted_as_strange() {
         let (mut all, mut ids) = collected();
         all.samples = record(kind::SAMPLE, &[99]);
-        all.take_samples(0, &mut ids, None);
+        all.take_samples(&mut ids, None);
         assert_eq!(all.sample_records, 1);
         let told = all.strange.told().unwrap();
         assert!(
@@ -354,10 +341,10 @@ mod tests {
     fn throttled_time_is_summed_across_batches() {
         let (mut all, mut ids) = collected();
         all.samples = record(kind::THROTTLE, &[100, 3, 3]);
-        all.take_samples(0, &mut ids, None);
+        all.take_samples(&mut ids, None);
         all.clear();
         all.samples = record(kind::UNTHROTTLE, &[350, 3, 3]);
-        all.take_samples(0, &mut ids, None);
+        all.take_samples(&mut ids, None);
         assert_eq!(all.tallies[1].throttled_ns, 250);
     }
 
@@ -371,30 +358,5 @@ mod tests {
         all.side_band.extend(record(kind::LOST, &[1, 5, 1]));
         all.take_side_band(from);
         assert_eq!((all.partial, all.side_band_records), (true, 2));
-    }
-
-    #[test]
-    fn a_section_unpacks_to_its_records() {
-        let raw = [
-            record(kind::SAMPLE, &[3, 9]),
-            record(kind::SAMPLE, &[3, 10]),
-        ]
-        .concat();
-        let made = SectionPacker::new().unwrap().pack(&raw, 2).unwrap();
-        assert_eq!(made.encoding(), section::Encoding::WordDeltaZstd);
-        let packed = zstd::bulk::decompress(&made.data, 1 << 20).unwrap();
-        let mut back = Vec::new();
-        pack::unpack(&packed, raw.len(), &mut back).unwrap();
-        assert_eq!((back, made.checksum), (raw.clone(), xxh3_64(&raw)));
-    }
-
-    #[test]
-    fn records_of_odd_sizes_are_sent_plainly() {
-        let mut raw = record(kind::SAMPLE, &[3]);
-        raw.push(1); // a foreign record of 17 bytes
-        raw[6] = 17;
-        let made = SectionPacker::new().unwrap().pack(&raw, 1).unwrap();
-        assert_eq!(made.encoding(), section::Encoding::Zstd);
-        assert_eq!(zstd::bulk::decompress(&made.data, 1 << 20).unwrap(), raw);
     }
 }

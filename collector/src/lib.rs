@@ -24,6 +24,7 @@ mod readings;
 mod record;
 mod replay;
 mod ring;
+mod section;
 mod select;
 mod snapshot;
 pub mod spool;
@@ -38,7 +39,6 @@ pub mod delivery {
     pub use crate::spool::{Content, Numbers};
 }
 
-pub use batch::SectionPacker;
 pub use config::{BudgetConfig, Config, EventConfig, Mode, RingConfig, SelectConfig, SpoolConfig};
 pub use count::{CountOptions, CounterAbsent, CounterInfo, CounterReading, Counters};
 pub use events::OpenError;
@@ -50,4 +50,5 @@ pub use record::{
 pub use replay::{
     Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
 };
+pub use section::SectionPacker;
 pub use status::{EventStatus, Reporter, Status};

@@ -80,6 +80,11 @@ impl Ring {
 
     /// Appends everything that is new to `out`: whole records, in order. The kernel does not get the room back yet.
     pub(crate) fn copy_new(&mut self, out: &mut Vec<u8>) -> usize {
+        self.copy_piece(out, usize::MAX)
+    }
+
+    /// The same with `most` bytes at most; a record may end in the next piece.
+    pub(crate) fn copy_piece(&mut self, out: &mut Vec<u8>, most: usize) -> usize {
         // ATOMICS: acquire pairs with the kernel's barrier between writing records and `data_head`: what lies before the
         // head we read is written.
         let head = self.counter(HEAD_AT).load(Ordering::Acquire);
@@ -88,6 +93,7 @@ impl Ring {
             // More than the ring holds cannot be: the kernel stops at the tail. Copying would make records up.
             return 0;
         }
+        let new = new.min(most);
         let start = usize::try_from(self.copied % self.size as u64).unwrap_or(0);
         let first = new.min(self.size - start);
         for (at, len) in [(start, first), (0, new - first)] {
@@ -98,7 +104,7 @@ impl Ring {
             };
             out.extend_from_slice(slice);
         }
-        self.copied = head;
+        self.copied += new as u64;
         new
     }
 
@@ -119,13 +125,11 @@ impl Ring {
     }
 
     /// Bytes copied and not yet given back.
-    #[cfg(test)]
     pub(crate) fn held(&self) -> u64 {
         self.copied.wrapping_sub(self.tail)
     }
 
     /// Bytes of the ring.
-    #[cfg(test)]
     pub(crate) fn size(&self) -> usize {
         self.size
     }

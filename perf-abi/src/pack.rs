@@ -95,11 +95,14 @@ fn words_of(header: u64, at: usize, left: usize) -> Result<usize, PackError> {
     Ok(size / 8)
 }
 
-/// Packs batches one after the other, in memory that it keeps.
+/// Packs batches one after the other, each as it grows, in memory that it keeps.
 #[derive(Debug)]
 pub struct Packer {
     predictor: Predictor,
-    /// As long as the worst batch so far might have become.
+    last_header: u64,
+    /// Words packed.
+    words: usize,
+    streams: Streams,
     out: Vec<u8>,
 }
 
@@ -107,14 +110,17 @@ impl Default for Packer {
     fn default() -> Self {
         Self {
             predictor: Predictor::new(),
+            last_header: 0,
+            words: 0,
+            streams: Streams::default(),
             out: Vec::new(),
         }
     }
 }
 
 impl Packer {
-    /// The packed form of `raw` (whole records).
-    pub fn pack(&mut self, raw: &[u8]) -> Result<&[u8], PackError> {
+    /// Packs what is new in `raw`: all whole records of the batch so far. After an error begin anew.
+    pub fn add(&mut self, raw: &[u8]) -> Result<(), PackError> {
         let (words, rest) = raw.as_chunks::<8>();
         if !rest.is_empty() {
             return Err(PackError::Size {
@@ -122,9 +128,9 @@ impl Packer {
                 size: rest.len(),
             });
         }
-        self.predictor.forget();
-        let mut out = Encoder::new(&mut self.out, words.len());
-        let (mut at, mut last_header) = (0, 0);
+        let new = words.len().saturating_sub(self.words);
+        let mut out = Encoder::new(&mut self.streams, new);
+        let (mut at, mut last_header) = (self.words, self.last_header);
         while let Some(header) = words.get(at) {
             let header = u64::from_le_bytes(*header);
             let count = words_of(header, at, words.len() - at)?;
@@ -152,8 +158,31 @@ impl Packer {
             }
             at += count;
         }
-        let len = out.finish();
-        Ok(self.out.get(..len).unwrap_or_default())
+        self.streams.ends = out.ends;
+        (self.words, self.last_header) = (at, last_header);
+        Ok(())
+    }
+
+    /// The packed form of all that was added. The next batch begins.
+    pub fn finish(&mut self) -> &[u8] {
+        self.streams
+            .put_together(self.words.div_ceil(2), &mut self.out);
+        self.begin();
+        &self.out
+    }
+
+    /// Forgets what was added.
+    pub fn begin(&mut self) {
+        self.predictor.forget();
+        self.streams.ends = Ends::default();
+        (self.words, self.last_header) = (0, 0);
+    }
+
+    /// The packed form of a whole batch.
+    pub fn pack(&mut self, raw: &[u8]) -> Result<&[u8], PackError> {
+        self.begin();
+        self.add(raw)?;
+        Ok(self.finish())
     }
 }
 
@@ -211,77 +240,85 @@ fn unzigzag(coded: u64) -> u64 {
     (coded >> 1) ^ (coded & 1).wrapping_neg()
 }
 
-/// Bytes of the number of nibble bytes.
-const LENGTH: usize = size_of::<u32>();
+/// Both streams as far as they are written. The vectors are longer: what is behind is not in use.
+#[derive(Debug, Default)]
+struct Streams {
+    nibbles: Vec<u8>,
+    low: Vec<u8>,
+    ends: Ends,
+}
 
-/// Writes both streams at once: there is one nibble a word, so where the second stream begins is known.
-struct Encoder<'a> {
-    nibbles: &'a mut [u8],
-    /// Up to sixteen of them under way, the newest on top.
+/// Where both streams end.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    nibbles: usize,
+    low: usize,
+    /// Up to sixteen nibbles under way, the newest on top.
     pending: u64,
     pending_bits: u32,
-    nibbles_len: usize,
+}
+
+impl Streams {
+    fn put_together(&self, nibble_bytes: usize, out: &mut Vec<u8>) {
+        let ends = self.ends;
+        let length = u32::try_from(nibble_bytes).unwrap_or(u32::MAX);
+        let pending = ends.pending.to_le_bytes();
+        out.clear();
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(self.nibbles.get(..ends.nibbles).unwrap_or_default());
+        let rest = pending.get(..nibble_bytes.saturating_sub(ends.nibbles));
+        out.extend_from_slice(rest.unwrap_or_default());
+        out.extend_from_slice(self.low.get(..ends.low).unwrap_or_default());
+    }
+}
+
+/// Writes to both streams at once.
+struct Encoder<'a> {
+    nibbles: &'a mut [u8],
     low: &'a mut [u8],
-    low_len: usize,
+    /// Its own, so that it stays in registers.
+    ends: Ends,
 }
 
 impl<'a> Encoder<'a> {
-    /// `words` will be put, each once.
-    fn new(out: &'a mut Vec<u8>, words: usize) -> Self {
-        let nibble_bytes = words.div_ceil(2);
-        // Low bytes are written eight at a time, over what follows; so there is room for one word more.
-        let most = LENGTH + nibble_bytes + (words + 1) * 8;
-        if out.len() < most {
-            out.resize(most, 0);
+    /// For so many words, each to be put once.
+    fn new(streams: &'a mut Streams, words: usize) -> Self {
+        let ends = streams.ends;
+        // Both are written eight bytes at a time, over what follows; so there is room for one word more.
+        let nibbles = ends.nibbles + words.div_ceil(2) + 16;
+        let low = ends.low + (words + 1) * 8;
+        for (stream, most) in [(&mut streams.nibbles, nibbles), (&mut streams.low, low)] {
+            if stream.len() < most {
+                stream.resize(most, 0);
+            }
         }
-        let (length, streams) = out.split_at_mut(LENGTH);
-        length.copy_from_slice(
-            &u32::try_from(nibble_bytes)
-                .unwrap_or(u32::MAX)
-                .to_le_bytes(),
-        );
-        let (nibbles, low) = streams.split_at_mut(nibble_bytes);
         Self {
-            nibbles,
-            pending: 0,
-            pending_bits: 0,
-            nibbles_len: 0,
-            low,
-            low_len: 0,
+            nibbles: &mut streams.nibbles,
+            low: &mut streams.low,
+            ends,
         }
     }
 
     #[inline]
     fn put(&mut self, word: u64, predicted: u64) {
+        let ends = &mut self.ends;
         let coded = zigzag(word.wrapping_sub(predicted));
         let bytes = (u64::BITS + 7 - coded.leading_zeros()) / 8;
-        if let Some(to) = self
-            .low
-            .get_mut(self.low_len..)
-            .and_then(<[u8]>::first_chunk_mut)
-        {
+        let rest = self.low.get_mut(ends.low..);
+        if let Some(to) = rest.and_then(<[u8]>::first_chunk_mut) {
             *to = coded.to_le_bytes();
         }
-        self.low_len += bytes as usize;
-        self.pending |= u64::from(bytes) << self.pending_bits;
-        self.pending_bits += 4;
-        if self.pending_bits == u64::BITS {
-            let rest = self.nibbles.get_mut(self.nibbles_len..);
+        ends.low += bytes as usize;
+        ends.pending |= u64::from(bytes) << ends.pending_bits;
+        ends.pending_bits += 4;
+        if ends.pending_bits == u64::BITS {
+            let rest = self.nibbles.get_mut(ends.nibbles..);
             if let Some(to) = rest.and_then(<[u8]>::first_chunk_mut) {
-                *to = self.pending.to_le_bytes();
+                *to = ends.pending.to_le_bytes();
             }
-            self.nibbles_len += 8;
-            (self.pending, self.pending_bits) = (0, 0);
+            ends.nibbles += 8;
+            (ends.pending, ends.pending_bits) = (0, 0);
         }
-    }
-
-    /// Bytes of all.
-    fn finish(self) -> usize {
-        let rest = self.nibbles.get_mut(self.nibbles_len..).unwrap_or_default();
-        for (to, byte) in rest.iter_mut().zip(self.pending.to_le_bytes()) {
-            *to = byte;
-        }
-        LENGTH + self.nibbles.len() + self.low_len
     }
 }
 
@@ -372,6 +409,15 @@ mod tests {
         // What was packed before leaves no trace.
         let again = packer.pack(raw).unwrap();
         assert!(again == first, "packing again made other bytes");
+        // Nor does it matter where a batch was when more came.
+        packer.begin();
+        let mut at = 0;
+        while at < raw.len() {
+            at += usize::from(u16::from_le_bytes([raw[at + 6], raw[at + 7]]));
+            packer.add(&raw[..at]).unwrap();
+        }
+        let again = packer.finish();
+        assert!(again == first, "packing piece by piece made other bytes");
         unpack(again, raw.len(), &mut back).unwrap();
         assert!(back == raw, "packing changed the bytes");
         first.len()

@@ -5,9 +5,9 @@
 //! the rings get their room back.
 
 mod govern;
+mod rounds;
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -19,12 +19,11 @@ use memwide_proto::limits;
 use memwide_proto::v1::{Batch, ClockAnchor, HostFacts, Readings};
 use memwide_service::CancellationToken;
 use memwide_service::clock::{instant, unix_ns};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::govern::Govern;
+use self::rounds::drain_side_band;
 use super::counts::Counts;
-use crate::batch::{Collected, Ids, SectionPacker};
-use crate::claim::Claim;
+use crate::batch::{Collected, Ids};
 use crate::clock::{Anchor, Marker, Namer};
 use crate::config::Config;
 use crate::events::EventSet;
@@ -33,6 +32,7 @@ use crate::facts;
 use crate::identity::Identity;
 use crate::metrics;
 use crate::readings::{Look, Reader};
+use crate::section::SectionPacker;
 use crate::select::Selection;
 use crate::snapshot::{self, BuildIds, Snapshot, Stamp};
 use crate::spool::{Epoch, Spool};
@@ -49,14 +49,10 @@ const SNAPSHOT_EVERY: Duration = Duration::from_mins(10);
 const SNAPSHOT_SIDE_BYTES: u64 = 16 << 20;
 /// After lost side-band the processes are read again, but not more often than this.
 const RESNAPSHOT_AFTER: Duration = Duration::from_secs(10);
-/// Bytes of one round, at most, one ring more: what a section may hold bounds it.
-const ROUND_BYTES: usize = 32 << 20;
 /// How long a stopped event may still be writing: the rest of an interrupted fault.
 const SETTLE: Duration = Duration::from_millis(5);
 /// So often it is waited for what is counted and not written yet.
 const SETTLES_MAX: u32 = 20;
-/// Between two attempts to write a batch that the disk did not take.
-const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Everything the thread works on.
 pub(super) struct Collect {
@@ -197,48 +193,6 @@ impl Work {
         Ok(work)
     }
 
-    /// Waits until a ring is a quarter full, or long enough.
-    fn wait(&mut self) -> anyhow::Result<()> {
-        if self.unwritten.is_some() {
-            std::thread::sleep(WRITE_AGAIN);
-            return Ok(());
-        }
-        let cpus = &self.it.set.cpus;
-        let all: Vec<BorrowedFd<'_>> = cpus
-            .iter()
-            .flat_map(|cpu| {
-                let samples = cpu.samples.iter().map(|one| one.leader.as_fd());
-                samples.chain([cpu.side_leader.as_fd()])
-            })
-            .collect();
-        let mut waiting: Vec<PollFd<'_>> = all
-            .iter()
-            .zip(&self.hung)
-            .filter(|(_, hung)| !**hung)
-            .map(|(fd, _)| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-            .collect();
-        let millis = self.it.config.rings.poll_ms.clamp(1, limits::BATCH_AGE_MS);
-        let timeout = Timespec {
-            tv_sec: i64::try_from(millis / 1_000).unwrap_or(1),
-            tv_nsec: i64::try_from(millis % 1_000 * 1_000_000).unwrap_or(0),
-        };
-        match poll(&mut waiting, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error).context("cannot wait for the rings"),
-        }
-        let gone: Vec<bool> = waiting
-            .iter()
-            .map(|fd| {
-                fd.revents().contains(PollFlags::HUP) && !fd.revents().contains(PollFlags::IN)
-            })
-            .collect();
-        let live = self.hung.iter_mut().filter(|hung| !**hung);
-        for (hung, gone) in live.zip(gone) {
-            *hung = gone;
-        }
-        Ok(())
-    }
-
     /// One round, and whatever is due.
     fn look(&mut self) -> anyhow::Result<()> {
         if let Some(batch) = self.unwritten.take() {
@@ -275,78 +229,10 @@ impl Work {
         }
         let age = now.duration_since(self.closed_at);
         let old = age >= Duration::from_millis(limits::BATCH_AGE_MS);
-        if old || self.snapshot || self.collected.len() >= limits::BATCH_RAW_BYTES {
+        if old || self.snapshot || self.is_full() {
             self.close()?;
         }
         Ok(())
-    }
-
-    /// Empties the rings, those of the next CPUs another time when there is much.
-    fn round(&mut self) {
-        let cpus = self.it.set.cpus.len();
-        let before = self.collected.samples.len();
-        let mut looked = 0;
-        while looked < cpus {
-            if self.collected.samples.len() - before >= ROUND_BYTES {
-                break;
-            }
-            let at = (self.first_cpu + looked) % cpus;
-            let rings = self.it.set.cpus.get_mut(at).map(|cpu| &mut cpu.samples);
-            for one in rings.into_iter().flatten() {
-                let from = self.collected.samples.len();
-                if one.ring.copy_new(&mut self.collected.samples) == 0 {
-                    continue;
-                }
-                let others = &self.it.set.others;
-                let claim = one.counted.map(|own| Claim { own, others });
-                let claimed = self
-                    .collected
-                    .take_samples(from, &mut self.ids, claim.as_ref());
-                metrics::CLAIMED.add(claimed);
-            }
-            looked += 1;
-        }
-        if looked == cpus {
-            self.counts.emptied();
-        }
-        self.first_cpu = (self.first_cpu + looked) % cpus.max(1);
-        let from = self.collected.side_band.len();
-        drain_side_band(&mut self.it.set, &mut self.collected);
-        self.enter_cgroups();
-        if let Some(selection) = &mut self.it.selection {
-            let new = self.collected.side_band.get(from..);
-            selection.follow(new.unwrap_or_default());
-            self.collected.select(before, selection, &mut self.ids);
-        }
-        if let Some(marker) = &self.marker {
-            let new = self.collected.side_band.get(from..).unwrap_or_default();
-            if let Some(anchor) = marker.find(new, self.trailer) {
-                self.anchor = anchor;
-                self.anchors.push((&anchor).into());
-                self.marker = None;
-            }
-        }
-    }
-
-    fn enter_cgroups(&mut self) {
-        let now = instant();
-        for cgroup in self.collected.cgroups.drain(..) {
-            let known = self.identity.enter(cgroup, now);
-            if let (Some(selection), Some(workload)) = (&mut self.it.selection, known) {
-                selection.know_cgroup(workload);
-            }
-        }
-    }
-
-    /// Rounds until all rings are empty: one may stop early, each takes at least one ring.
-    fn drain(&mut self) {
-        for _ in 0..self.it.set.cpus.len() {
-            self.round();
-            let mut rings = self.it.set.cpus.iter().flat_map(|cpu| &cpu.samples);
-            if rings.all(|one| one.ring.is_drained()) {
-                break;
-            }
-        }
     }
 
     fn start_snapshot(&mut self, now: Instant) {
@@ -402,6 +288,11 @@ impl Work {
     /// Makes a batch of what was collected and writes it.
     fn close(&mut self) -> anyhow::Result<()> {
         let number = self.it.epoch.next();
+        let samples = self.packer.finish(
+            &mut self.collected.packed,
+            &self.collected.samples,
+            self.collected.sample_records,
+        )?;
         let collected = &self.collected;
         let stopped_ns = self.stopped_ns(instant());
         let mut counts = self.counts.close(&self.it.set.events, &collected.tallies);
@@ -429,9 +320,6 @@ impl Work {
         let side_band = self
             .packer
             .pack(&collected.side_band, collected.side_band_records)?;
-        let samples = self
-            .packer
-            .pack(&collected.samples, collected.sample_records)?;
         let mut batch = Batch {
             number,
             closed_wall_ns: unix_ns(),
@@ -554,15 +442,6 @@ fn reader(it: &Collect) -> Option<Reader> {
         tracing::warn!(%error, "no thread for pressure and memory: they are not read");
     }
     started.ok()
-}
-
-fn drain_side_band(set: &mut EventSet, collected: &mut Collected) {
-    for cpu in &mut set.cpus {
-        let from = collected.side_band.len();
-        if cpu.side_ring.copy_new(&mut collected.side_band) > 0 {
-            collected.take_side_band(from);
-        }
-    }
 }
 
 fn first_anchor(

@@ -12,7 +12,8 @@ use memwide_proto::v1::{Batch, ClockAnchor, EventCount, EventDesc, HostFacts};
 use super::options::{ImportOptions, ImportedEvent};
 use super::records::Changes;
 use super::{ImportError, events, facts, open};
-use crate::batch::{Collected, SectionPacker, is_sample_like};
+use crate::batch::{Collected, is_sample_like};
+use crate::section::SectionPacker;
 
 /// How far a time may be off that is only known from the file's modification time.
 const SHIFTED_UNCERTAINTY_NS: u64 = 1_000_000_000;
