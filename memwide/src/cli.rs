@@ -9,7 +9,7 @@ pub(crate) use files::{
     AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FileArgs,
     FlamegraphArgs, KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
 };
-pub(crate) use fleet::{DataArgs, InsteadArgs, LatencyArgs, NumaArgs, SidesArgs};
+pub(crate) use fleet::{DataArgs, InsteadArgs, LatencyArgs, NumaArgs, RulesArgs, SidesArgs};
 pub(crate) use live::{DiagnoseArgs, StatArgs};
 pub(crate) use symbols::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 
@@ -88,6 +88,8 @@ pub(crate) enum Command {
     /// Show what is stored and what is missing, by reason
     #[command(after_help = crate::command::ledger::ABOUT)]
     Ledger(AskArgs),
+    /// Show the standing rules of a server; with --check a gate for releases
+    Rules(RulesArgs),
     /// Bring names to a server, or ask it which programs have none and why
     #[command(subcommand)]
     Symbols(SymbolsCommand),

@@ -4,6 +4,8 @@ use memwide_service::config::Secret;
 use memwide_service::machine::memory_bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::rules::Rule;
+
 /// Where the store is, and what a question may cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -13,6 +15,8 @@ pub struct Config {
     pub store: Secret,
     /// Bounds.
     pub limits: Limits,
+    /// Standing rules.
+    pub rules: Vec<Rule>,
 }
 
 /// A statement gets no more than this by default, in bytes: 8 of them at once on a usual server.

@@ -166,6 +166,22 @@ impl Query for Grpc {
             .await
     }
 
+    async fn allocs(
+        &self,
+        request: Request<v1::AllocsRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        self.answer(Name::Allocs, request.into_inner().filter, &[])
+            .await
+    }
+
+    async fn offcpu(
+        &self,
+        request: Request<v1::OffcpuRequest>,
+    ) -> Result<Response<v1::Answer>, Status> {
+        self.answer(Name::Offcpu, request.into_inner().filter, &[])
+            .await
+    }
+
     async fn pressure(
         &self,
         request: Request<v1::PressureRequest>,

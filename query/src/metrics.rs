@@ -22,7 +22,31 @@ label_set! {
     }
 }
 
+label_set! {
+    /// How standing rules are.
+    pub enum Stand("state") {
+        /// Nothing is beyond their threshold.
+        Quiet => "quiet",
+        /// Something is.
+        Firing => "firing",
+        /// They could not be asked or judged.
+        Failed => "failed",
+    }
+}
+
+label_set! {
+    /// What became of a webhook.
+    pub enum Delivery("outcome") {
+        /// It was taken.
+        Taken => "taken",
+        /// Nobody took it.
+        Failed => "failed",
+    }
+}
+
 declare_metrics! {
+    pub gauge STANDING = "query_standing_queries", Queries, "Standing rules, by how they are; `/api/v1/rules` names them.", by Stand;
+    pub counter WEBHOOKS = "query_webhook_requests_total", Requests, "What rules told webhooks, by whether it was taken.", by Delivery;
     pub counter ANSWERED = "query_answered_requests_total", Requests, "Questions and statements, by how they ended.", by Outcome;
 }
 
@@ -34,13 +58,9 @@ pub(crate) fn count<T>(outcome: &Result<T, Problem>) {
         Some(Class::Limit) => Outcome::Limit,
         Some(Class::Unavailable) => Outcome::Unavailable,
         Some(Class::Internal) => Outcome::Internal,
-        Some(
-            Class::Question
-            | Class::NotFound
-            | Class::NotCarried
-            | Class::Method
-            | Class::MediaType,
-        ) => Outcome::Question,
+        Some(Class::Question | Class::NotFound | Class::Method | Class::MediaType) => {
+            Outcome::Question
+        }
     };
     ANSWERED.add(outcome, 1);
 }

@@ -23,8 +23,6 @@ pub enum Class {
     Limit,
     /// Not now.
     Unavailable,
-    /// Nothing stored can answer it.
-    NotCarried,
     /// Ours.
     Internal,
 }
@@ -40,7 +38,6 @@ impl Class {
             Self::MediaType => 415,
             Self::Limit => 422,
             Self::Unavailable => 503,
-            Self::NotCarried => 501,
             Self::Internal => 500,
         }
     }
@@ -52,7 +49,6 @@ impl Class {
             Self::NotFound => tonic::Code::NotFound,
             Self::Limit => tonic::Code::ResourceExhausted,
             Self::Unavailable => tonic::Code::Unavailable,
-            Self::NotCarried => tonic::Code::Unimplemented,
             Self::Internal => tonic::Code::Internal,
         }
     }

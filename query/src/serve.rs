@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use memwide_service::CancellationToken;
 use memwide_service::admin::{self, Admin, Readiness};
+use memwide_service::clock;
 use memwide_service::metrics::Registry;
 use memwide_store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::rules::{self, Rules};
 use crate::service::Service;
 use crate::status::StatusDetail;
 use crate::{grpc, http, metrics};
@@ -35,8 +37,9 @@ pub async fn serve(
         readiness,
         config: serde_json::to_value(&config)?,
     };
+    let rules = Rules::new(config.rules.clone(), clock::unix_ns())?;
     serve_with(
-        Service::new(config.limits, stores, status),
+        Service::new(config.limits, stores, status).with_rules(rules),
         admin,
         listener,
         stop,
@@ -59,6 +62,7 @@ pub async fn serve_with(
         .route_service("/memwide.v1.Query/{*method}", grpc::server(service.clone()))
         .merge(admin.router());
     tokio::select! {
+        () = rules::keep(service.clone()) => anyhow::bail!("nobody keeps the rules"),
         served = admin::serve(listener, router, stop) => served,
         never = condition.keep(|| async { service.status().await.store }) => match never {},
     }

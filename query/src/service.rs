@@ -15,6 +15,7 @@ use crate::ask::{
 use crate::config::Limits;
 use crate::problem::{Class, Problem};
 use crate::recording;
+use crate::rules::Rules;
 use crate::statement::Statement;
 use crate::status::{Status, StatusDetail};
 
@@ -28,6 +29,7 @@ pub struct Service {
     stores: watch::Receiver<Option<Store>>,
     status: watch::Receiver<StatusDetail>,
     places: Arc<Semaphore>,
+    rules: Rules,
 }
 
 impl Service {
@@ -43,7 +45,19 @@ impl Service {
             stores,
             status,
             places,
+            rules: Rules::default(),
         }
+    }
+
+    /// The same with standing rules.
+    #[must_use]
+    pub fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Its standing rules.
+    pub(crate) const fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// Answers one question. Dropping the future stops the statements.

@@ -160,3 +160,24 @@ pub(crate) struct DataArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
+
+/// How rules are made.
+const ABOUT_RULES: &str = "A rule is a question or a statement that the query service asks again and again; it fires when a column is beyond a \
+                           threshold, on demand by more than its interval. Rules stand in the service's configuration ([[rules]], see \
+                           deploy/config/query.toml); what fires is also the metric query_standing_queries and a webhook.";
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT_RULES)]
+pub(crate) struct RulesArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// End with exit code 1 unless all rules are quiet
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// With --check: only this rule, repeatable
+    #[arg(long, value_name = "NAME", requires = "check")]
+    pub(crate) rule: Vec<String>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}

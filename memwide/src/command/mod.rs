@@ -29,6 +29,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod role;
 pub(crate) mod rss;
+pub(crate) mod rules;
 pub(crate) mod script;
 mod signals;
 pub(crate) mod sql;

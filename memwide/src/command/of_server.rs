@@ -22,6 +22,45 @@ const FAULTS: &[Part] = &[Part {
     says: None,
 }];
 
+const ALLOCS: &[Part] = &[Part {
+    name: "",
+    title: "",
+    columns: &[
+        column("calls", ""),
+        column("share", ""),
+        key("kind", ""),
+        wide("samples", ""),
+        wide("processes", ""),
+        column("hosts", ""),
+        key("comm", ""),
+        column("function", ""),
+        key("module", "object"),
+        wide("kernel", "in the kernel"),
+        wide("event", ""),
+    ],
+    says: None,
+}];
+
+const OFFCPU: &[Part] = &[Part {
+    name: "",
+    title: "",
+    columns: &[
+        column("off_seconds", "off"),
+        column("share", ""),
+        column("spells", ""),
+        column("mean", ""),
+        wide("most", ""),
+        wide("open", ""),
+        wide("threads", ""),
+        wide("hosts", ""),
+        key("comm", ""),
+        column("waits_in", "waits in"),
+        column("function", ""),
+        key("module", "object"),
+    ],
+    says: None,
+}];
+
 const KERNEL: &[Part] = &[
     Part {
         name: "",
@@ -165,7 +204,9 @@ pub(super) fn asked(
     format: Format,
 ) -> Result<(), Failure> {
     let parts = match question {
+        "allocs" => ALLOCS,
         "faults" => FAULTS,
+        "offcpu" => OFFCPU,
         "kernel" => KERNEL,
         "lines" => LINES,
         "annotate" => ANNOTATE,

@@ -2112,6 +2112,18 @@ pub struct KernelRequest {
     #[prost(message, optional, tag = "1")]
     pub filter: ::core::option::Option<Filter>,
 }
+/// Without `build_id`, `function`, `tier`, `op`, `level`, `locality`, `snoop`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+}
+/// Of `filter` host, namespace, pod, container, service, comm.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OffcpuRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<Filter>,
+}
 /// Of `filter` host, namespace, pod, container, service, comm.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PressureRequest {
@@ -2615,6 +2627,42 @@ pub mod query_client {
             req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Kernel"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn allocs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AllocsRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Allocs");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Allocs"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn offcpu(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OffcpuRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Query/Offcpu");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Query", "Offcpu"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn pressure(
             &mut self,
             request: impl tonic::IntoRequest<super::PressureRequest>,
@@ -2807,6 +2855,14 @@ pub mod query_server {
         async fn kernel(
             &self,
             request: tonic::Request<super::KernelRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn allocs(
+            &self,
+            request: tonic::Request<super::AllocsRequest>,
+        ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
+        async fn offcpu(
+            &self,
+            request: tonic::Request<super::OffcpuRequest>,
         ) -> std::result::Result<tonic::Response<super::Answer>, tonic::Status>;
         async fn pressure(
             &self,
@@ -3414,6 +3470,92 @@ pub mod query_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = KernelSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Allocs" => {
+                    #[allow(non_camel_case_types)]
+                    struct AllocsSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::AllocsRequest>
+                    for AllocsSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AllocsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::allocs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AllocsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/memwide.v1.Query/Offcpu" => {
+                    #[allow(non_camel_case_types)]
+                    struct OffcpuSvc<T: Query>(pub Arc<T>);
+                    impl<T: Query> tonic::server::UnaryService<super::OffcpuRequest>
+                    for OffcpuSvc<T> {
+                        type Response = super::Answer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::OffcpuRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Query>::offcpu(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OffcpuSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

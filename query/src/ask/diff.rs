@@ -158,7 +158,7 @@ fn side(filter: &Filter) -> Plan {
         Column::number("samples", "samples"),
         source.sum(SAMPLES),
     ));
-    outputs.push(Output::weigh(source.est_events()));
+    outputs.push(Output::weigh("est_events", source.est_events()));
     let shape = Grouped {
         order: "samples",
         partition: &["tier", "event"],

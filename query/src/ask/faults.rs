@@ -60,7 +60,7 @@ impl Ask for Faults {
                 "sum(s.n_faults)".to_owned(),
             ),
             Output::samples(&source),
-            Output::weigh("sum(s.n_faults)".to_owned()),
+            Output::weigh("faults", "sum(s.n_faults)".to_owned()),
             Output::sum(
                 Column::number("pages", "pages"),
                 "nullIf(uniqExactIfMerge(s.n_pages), 0)".to_owned(),

@@ -6,6 +6,7 @@ use super::filter::{Dimension, Filter};
 use super::functions::{BY, Estimator};
 use super::grouped::{Grouped, Output};
 use super::samples::conditions;
+use super::sites::{FRAME, frames};
 use super::table::{COUNTED_EVENTS, Source};
 use super::{Ask, AskError, Extra, Given, LIMIT_MAX, PartPlan, Plan, Values};
 use crate::answer::{Answer, Column, Value};
@@ -24,9 +25,6 @@ pub struct Flamegraph {
 
 /// Events of the part `events`.
 const EVENTS_MAX: u32 = 100;
-
-/// A frame's name: frames are parted by semicolons.
-const FRAME: &str = "replaceAll(multiIf(f.function != '', f.function, f.module != '', concat('[', f.module, ']'), '[unknown]'), ';', ':')";
 
 impl Ask for Flamegraph {
     const DIMENSIONS: &'static [Dimension] = Dimension::ALL;
@@ -61,16 +59,7 @@ impl Ask for Flamegraph {
         ];
         let source = Source::sampled(&mut statement, filter, &with, &[]);
         let conditions = conditions(&mut statement, filter, filter.range);
-        let frames = format!(
-            "SELECT st.stack_id AS stack_id, st.at AS at, {FRAME} AS name FROM \
-             (SELECT stack_id, at, location FROM (SELECT k.stack_id AS stack_id, any(k.locations) AS locations FROM stacks AS k \
-             WHERE k.stack_id IN (SELECT s.stack_id FROM samples AS s WHERE {conditions} AND s.stack_id != 0) GROUP BY stack_id) \
-             ARRAY JOIN locations AS location, arrayEnumerate(locations) AS at) AS st \
-             LEFT JOIN (SELECT l.location_id AS location_id, argMax(l.function_id, l.last_seen) AS function_id FROM locations AS l \
-             GROUP BY location_id) AS l ON l.location_id = st.location \
-             LEFT JOIN late_functions AS late ON late.location_id = st.location AND late.stored_as = l.function_id \
-             LEFT JOIN function_names AS f ON f.function_id = if(late.function_id != 0, late.function_id, l.function_id)"
-        );
+        let frames = frames(&conditions);
         let paths = format!(
             "SELECT stack_id, arrayStringConcat(arrayReverse(arrayMap(frame -> frame.2, arraySort(groupArray((at, name))))), ';') \
              AS path FROM ({frames}) GROUP BY stack_id"

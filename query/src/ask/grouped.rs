@@ -72,16 +72,16 @@ impl Output {
     /// events, so shares of samples lean to when it was short.
     pub(super) fn est_events(source: &Source, expression: String) -> [Self; 3] {
         [
-            Self::weigh(expression.clone()),
+            Self::weigh("est_events", expression.clone()),
             Self::sum(Column::real("est_events", EST_UNIT), expression),
             Self::sum(Column::text("est_unit"), source.est_unit()),
         ]
     }
 
-    /// What shares are of, where it is not null.
-    pub(super) fn weigh(expression: String) -> Self {
+    /// What shares are of, where it is not null, by its name.
+    pub(super) fn weigh(name: &'static str, expression: String) -> Self {
         Self {
-            column: Column::real("weighed", ""),
+            column: Column::real(name, ""),
             expression,
             role: Role::Weigh,
         }
@@ -257,7 +257,7 @@ fn grouped(
     let place = |name: &str| {
         outputs
             .iter()
-            .position(|output| output.column.name == name)
+            .position(|output| output.column.name == name && output.role != Role::Weigh)
             .unwrap_or_default()
     };
     let (samples, order) = (place("samples"), place(shape.order));
@@ -279,12 +279,15 @@ fn grouped(
         .iter()
         .map(|name| format!("c{}", place(name)))
         .collect();
-    let weighed = named(|role| role == Role::Weigh);
-    let [share, of] = share(
-        &format!("c{samples}"),
-        weighed.first().map(String::as_str),
-        &partition.join(", "),
-    );
+    let weighed = outputs.iter().enumerate();
+    let weighed = weighed
+        .filter(|(_, output)| output.role == Role::Weigh)
+        .map(|(i, output)| (format!("c{i}"), output.column.name))
+        .next();
+    let weighed = weighed
+        .as_ref()
+        .map(|(place, name)| (place.as_str(), *name));
+    let [share, of] = share(&format!("c{samples}"), weighed, &partition.join(", "));
     let behind = samples + 1;
     shown.splice(behind..behind, ["share", "share_of"].map(str::to_owned));
     shown.push("count() OVER ()".to_owned());
@@ -320,17 +323,17 @@ fn grouped(
     columns
 }
 
-/// The share of a row within its partition, and what it is of: the column `weighed` where every row of the partition has
-/// it, else samples.
-pub(super) fn share(samples: &str, weighed: Option<&str>, partition: &str) -> [String; 2] {
+/// The share of a row within its partition, and what it is of: the column `weighed` (with its name) where every row of the
+/// partition has it, else samples.
+pub(super) fn share(samples: &str, weighed: Option<(&str, &str)>, partition: &str) -> [String; 2] {
     let over = format!("OVER (PARTITION BY {partition})");
     let of_samples = format!("{samples} / sum({samples}) {over}");
-    let Some(weighed) = weighed else {
+    let Some((weighed, name)) = weighed else {
         return [of_samples, "'samples'".to_owned()];
     };
     let known = format!("sum(isNull({weighed})) {over} = 0 AND sum({weighed}) {over} > 0");
     [
         format!("if({known}, {weighed} / sum({weighed}) {over}, {of_samples})"),
-        format!("if({known}, 'est_events', 'samples')"),
+        format!("if({known}, '{name}', 'samples')"),
     ]
 }

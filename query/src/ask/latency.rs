@@ -78,7 +78,7 @@ impl Ask for Latency {
             cycles("p999", quantile(4)),
             cycles("most", measured("toFloat64(max(s.w_max))")),
             Output::count("saturated", "sum(s.n_saturated)"),
-            Output::weigh(source.est_events()),
+            Output::weigh("est_events", source.est_events()),
             Output::function_ids_if(&keys),
         ]);
         let shape = Grouped {

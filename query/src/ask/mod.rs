@@ -4,6 +4,7 @@
 //! A question has one list of rows. Some ask for more once those rows are there (`more`): parts beside them, or what
 //! completes them (`conclude`), such as intervals.
 
+mod allocs;
 mod annotate;
 mod breakdown;
 mod completeness;
@@ -23,15 +24,18 @@ mod latency;
 mod ledger;
 mod lines;
 mod numa;
+mod offcpu;
 mod pages;
 mod plan;
 mod question;
 mod readings;
 mod samples;
+mod sites;
 mod table;
 pub(crate) mod time;
 pub(crate) mod why;
 
+pub use allocs::Allocs;
 pub use annotate::Annotate;
 pub use breakdown::{Breakdown, BreakdownBy};
 pub use data::Data;
@@ -47,6 +51,7 @@ pub use latency::Latency;
 pub use ledger::Ledger;
 pub use lines::Lines;
 pub use numa::Numa;
+pub use offcpu::Offcpu;
 pub use pages::Pages;
 pub use plan::{PartPlan, Plan};
 pub use question::{Extra, Name, Question, Values};

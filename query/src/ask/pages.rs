@@ -93,7 +93,7 @@ impl Ask for Pages {
             Output::count("local_samples", "sum(s.n_local)"),
             Output::count("stores", "sum(s.n_stores)"),
             Output::mean_latency(&source),
-            Output::weigh(source.est_events()),
+            Output::weigh("est_events", source.est_events()),
         ]);
         let shape = Grouped {
             order: "remote_samples",

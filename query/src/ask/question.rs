@@ -3,9 +3,9 @@
 use memwide_proto::v1;
 
 use super::{
-    Annotate, Ask, AskError, Breakdown, Counters, Data, Diff, Dimension, Faults, Filter,
-    Flamegraph, Functions, Given, Hosts, Kernel, Latency, Ledger, Lines, Numa, Pages, PartPlan,
-    Plan, Pressure, Rss,
+    Allocs, Annotate, Ask, AskError, Breakdown, Counters, Data, Diff, Dimension, Faults, Filter,
+    Flamegraph, Functions, Given, Hosts, Kernel, Latency, Ledger, Lines, Numa, Offcpu, Pages,
+    PartPlan, Plan, Pressure, Rss,
 };
 use crate::answer::{Answer, Value};
 
@@ -133,6 +133,10 @@ questions! {
     Diff = "diff";
     /// Where page faults come from, by function and memory, minor and major apart.
     Faults = "faults";
+    /// Which code allocates and frees, by kind of call.
+    Allocs = "allocs";
+    /// Where threads wait off the CPU, and how long.
+    Offcpu = "offcpu";
     /// What the kernel does for processes, and what merely interrupts them.
     Kernel = "kernel";
     /// Stalls, reclaim, swap and kills of hosts, containers and units: rates and levels.

@@ -2,7 +2,6 @@
 
 mod export;
 mod hosts;
-mod missing;
 mod openapi;
 mod page;
 mod questions;
@@ -30,6 +29,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 const FURTHER: &[(&str, &[&str])] = &[
     ("/api/v1/sql", &["get", "post"]),
     ("/api/v1/status", &["get"]),
+    ("/api/v1/rules", &["get"]),
     ("/api/v1/openapi.json", &["get"]),
 ];
 
@@ -62,10 +62,6 @@ pub(crate) fn router(service: Service, loopback: bool) -> Router {
             move |service, query, headers| export::answer(*export, service, query, headers);
         router = router.route(export.path(), get(answer));
     }
-    for (at, (name, ..)) in missing::MISSING.iter().enumerate() {
-        let answer = move || async move { missing::answer(at) };
-        router = router.route(&format!("/api/v1/{name}"), get(answer));
-    }
     let router = router
         .route(
             "/api/v1/sql",
@@ -74,6 +70,7 @@ pub(crate) fn router(service: Service, loopback: bool) -> Router {
                 .layer(DefaultBodyLimit::max(sql::BODY_BYTES_MAX)),
         )
         .route("/api/v1/status", get(status))
+        .route("/api/v1/rules", get(rules))
         .route(
             "/api/v1/openapi.json",
             get(|| async { Json(openapi::document()) }),
@@ -94,6 +91,10 @@ pub(crate) fn router(service: Service, loopback: bool) -> Router {
 
 async fn status(State(service): State<Service>) -> Response {
     Json(service.status().await.to_json()).into_response()
+}
+
+async fn rules(State(service): State<Service>) -> Response {
+    Json(service.rules().to_json()).into_response()
 }
 
 async fn not_found(uri: Uri) -> Problem {

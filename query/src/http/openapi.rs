@@ -17,16 +17,13 @@ pub(super) fn document() -> Json {
         }
         paths.insert(path, Json::Object(operations));
     }
-    let missing = super::missing::MISSING.iter();
-    let missing: Vec<&str> = missing.map(|(name, ..)| *name).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "memwide",
             "version": BUILD.version,
-            "description": format!("Questions about memory accesses of a fleet. Rows of different tiers and events stand side \
-                            by side and are not to be added up; every answer says how complete it is. {} answer 501 and say \
-                            what the pipeline does not carry.", missing.join(", "))
+            "description": "Questions about memory accesses of a fleet. Rows of different tiers and events stand side by side \
+                            and are not to be added up; every answer says how complete it is."
         },
         "paths": paths,
         "components": { "schemas": schemas() },
@@ -47,6 +44,11 @@ fn operation(path: &str, method: &str) -> Json {
             "How this service is, and what stands behind it.",
             Vec::new(),
             "Status",
+        ),
+        (None, "rules") => (
+            "Standing rules and how they are: unasked, quiet, firing, failed; with the rows that fire.",
+            Vec::new(),
+            "Rules",
         ),
         (None, _) => ("This document.", Vec::new(), "Document"),
     };
@@ -219,6 +221,7 @@ fn schemas() -> Json {
         "Status": object(json!({
             "ready": { "type": "boolean" }, "version": text, "commit": text, "ingest_address": text,
             "store": { "type": "object" }, "services": { "type": "array" }, "collects": texts })),
+        "Rules": object(json!({ "rules": { "type": "array" } })),
         "Document": { "type": "object" },
         "Problem": object(json!({ "type": text, "title": text, "status": count, "detail": text, "remedy": text })),
     })

@@ -20,7 +20,7 @@ async fn every_statement_of_the_cookbook_runs_and_finds_something() {
         return;
     };
     let statements = statements();
-    assert_eq!(statements.len(), 30);
+    assert_eq!(statements.len(), 36);
     let params = json!({"since": "2026-11-20 10:00:00", "until": "2026-11-20 12:00:00"});
     for (at, query) in statements.iter().enumerate() {
         let reply = running.sql(json!({"query": query, "params": params})).await;

@@ -254,6 +254,20 @@ async fn further(running: &Running, client: &mut QueryClient<tonic::transport::C
     );
     check!(faults, FaultsRequest {}, "faults?{}");
     check!(kernel, KernelRequest {}, "kernel?{}");
+    // Nothing of theirs is among the known samples.
+    macro_rules! without_rows {
+        ($call:ident, $request:ident, $url:literal) => {
+            let request = v1::$request { filter: filter() };
+            let answer = client.$call(request).await.unwrap().into_inner();
+            assert!(answer.rows.is_empty(), "{}", $url);
+            same(
+                &as_json(&answer),
+                &http(running, &format!("{}&limit=9", $url.replace("{}", ALL))).await,
+            );
+        };
+    }
+    without_rows!(allocs, AllocsRequest, "allocs?{}");
+    without_rows!(offcpu, OffcpuRequest, "offcpu?{}");
     check!(
         diff,
         DiffRequest {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memwide_query::{Limits, Service, StatusDetail};
+use memwide_query::{Limits, Rules, Service, StatusDetail};
 use memwide_service::CancellationToken;
 use memwide_service::admin::{Admin, Readiness};
 use memwide_service::metrics::Registry;
@@ -83,6 +83,11 @@ pub(crate) async fn running() -> Option<Running> {
 }
 
 pub(crate) async fn running_with(limits: Limits) -> Option<Running> {
+    running_by(limits, Rules::default()).await
+}
+
+/// The same with standing rules.
+pub(crate) async fn running_by(limits: Limits, rules: Rules) -> Option<Running> {
     let folder = tempfile::tempdir().unwrap();
     let child = engine::start(&folder.path().join("engine")).await?;
     let store = child.store("memwide").unwrap();
@@ -99,7 +104,7 @@ pub(crate) async fn running_with(limits: Limits) -> Option<Running> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
-    let service = Service::new(limits, watched, detail);
+    let service = Service::new(limits, watched, detail).with_rules(rules);
     let served = tokio::spawn(memwide_query::serve_with(
         service,
         admin,

@@ -115,7 +115,7 @@ fn places(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     let source = Source::of_functions(&mut statement, table, filter, plan.range, &with, Some(ids));
     let (named, selected) = Source::numbered(&keys);
     let remote = source.sum_if(SAMPLES, REMOTE);
-    let [share, _] = share("r", Some("e"), "k0, k1, k2, k3");
+    let [share, _] = share("r", Some(("e", "est_events")), "k0, k1, k2, k3");
     statement.sql = format!(
         "SELECT {named}, r, {share}, ratio FROM \
          (SELECT {selected}, {remote} AS r, {events} AS e, {ratio} AS ratio FROM {rows} GROUP BY {named}) WHERE r > 0 \
@@ -191,7 +191,7 @@ fn data(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     let conditions = conditions(&mut statement, &any, plan.range);
     let [share, _] = share(
         "r.n",
-        Some("r.e"),
+        Some(("r.e", "est_events")),
         "r.function, r.module, r.build_id, r.event",
     );
     statement.sql = format!(

@@ -1,0 +1,118 @@
+//! Where threads wait off the CPU, and how long: from the switches of all CPUs.
+//!
+//! A switch is sampled in the thread that leaves. So the thread that leaves a CPU came to it at the switch before on that
+//! CPU, and a thread was off from where it left to where it came back. Nothing else has to be known; but every switch has:
+//! the tracepoint `sched:sched_switch` with period 1, on all CPUs.
+
+use super::filter::{Dimension, Filter};
+use super::grouped::{Grouped, Output};
+use super::samples::{self, conditions};
+use super::sites::sites;
+use super::table::Table;
+use super::{Ask, AskError, Extra, Given, Plan};
+use crate::answer::{Answer, Column};
+use crate::statement::Statement;
+
+const SWITCHES: &str = "match(s.event, '^sched:sched_switch(:|$)')";
+
+/// The question `offcpu`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offcpu {
+    /// Range, filters, rows.
+    pub filter: Filter,
+}
+
+impl Ask for Offcpu {
+    const DIMENSIONS: &'static [Dimension] = &[
+        Dimension::Host,
+        Dimension::Namespace,
+        Dimension::Pod,
+        Dimension::Container,
+        Dimension::Service,
+        Dimension::Comm,
+    ];
+    const EXTRA: &'static [Extra] = &[];
+
+    fn read(filter: Filter, _: &Given<'_>) -> Result<Self, AskError> {
+        Ok(Self { filter })
+    }
+
+    fn plan(&self) -> Plan {
+        let filter = &self.filter;
+        let mut statement = Statement::default();
+        // Who leaves a CPU tells when the next one came: of a host all switches are needed, whoever is asked for.
+        let mut of_hosts = filter.clone();
+        of_hosts.clear(&[
+            Dimension::Namespace,
+            Dimension::Pod,
+            Dimension::Container,
+            Dimension::Service,
+            Dimension::Comm,
+        ]);
+        let all = conditions(&mut statement, &of_hosts, filter.range);
+        let asked = conditions(&mut statement, filter, filter.range);
+        let sites = sites(&format!("{asked} AND {SWITCHES}"));
+        let with = format!(
+            "WITH w AS (SELECT s.time AS time, s.host AS host, s.cpu AS cpu, s.pid AS pid, s.tid AS tid, s.comm AS comm, \
+             s.workload_id AS workload_id, s.stack_id AS stack_id, s.tier AS tier, s.event AS event, \
+             toUnixTimestamp64Nano(s.time) AS t, lagInFrame(t) OVER (PARTITION BY s.host, s.cpu ORDER BY t \
+             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came FROM samples AS s WHERE {all} AND {SWITCHES} AND s.period <= 1), \
+             b AS (SELECT *, leadInFrame(w.came) OVER (PARTITION BY w.host, w.tid ORDER BY w.t \
+             ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS back FROM w WHERE w.tid != 0), \
+             x AS (SELECT s.host AS host, s.pid AS pid, s.tid AS tid, s.comm AS comm, s.tier AS tier, s.event AS event, if(s.back >= s.t, (s.back - s.t) / 1e9, NULL) AS off, \
+             if(p.function = '' AND p.kernel = '', '[no callchain]', p.function) AS function, p.module AS module, p.kernel AS waits_in \
+             FROM b AS s LEFT JOIN ({sites}) AS p ON p.stack_id = s.stack_id WHERE {asked})"
+        );
+        let seconds = |name, expression: &str| {
+            Output::sum(Column::real(name, "seconds"), expression.to_owned())
+        };
+        let number = |name, unit, expression: &str| {
+            Output::sum(Column::number(name, unit), expression.to_owned())
+        };
+        let key = |name| Output {
+            column: Column::text(name),
+            expression: format!("s.{name}"),
+            ..Output::key("comm")
+        };
+        let outputs = [
+            key("function"),
+            key("module"),
+            key("waits_in"),
+            key("comm"),
+            key("tier"),
+            key("event"),
+            seconds("off_seconds", "sum(ifNull(s.off, 0))"),
+            number("spells", "spells", "count(s.off)"),
+            seconds("mean", "avg(s.off)"),
+            seconds("most", "max(s.off)"),
+            number("open", "spells", "countIf(isNull(s.off))"),
+            Output::count("samples", "count()"),
+            Output::weigh("off_seconds", "sum(ifNull(s.off, 0))".to_owned()),
+            number("threads", "threads", "uniqExact(s.host, s.pid, s.tid)"),
+            number("hosts", "hosts", "uniqExact(s.host)"),
+        ];
+        let shape = Grouped {
+            order: "off_seconds",
+            partition: &["tier", "event"],
+            having: "",
+        };
+        let kept = samples::kept(filter);
+        shape.select(
+            Table::Samples,
+            filter,
+            kept,
+            statement,
+            &with,
+            "x AS s",
+            &outputs,
+        )
+    }
+
+    fn conclude(&self, answer: &mut Answer) {
+        if answer.rows.is_empty() {
+            answer.notes.push("time off the CPU needs every switch of all CPUs: the event sched:sched_switch with period 1; collectors do not record it by default (`memwide offcpu --help`)".to_owned());
+            return;
+        }
+        answer.notes.push("off from where a thread leaves a CPU to where it comes back, as the switches of all CPUs tell it; `function` is the innermost one of the program, `waits_in` what the kernel does for it; `open` spells had not ended, or nobody saw their end. Lost samples (see completeness) make spells too short or hide them".to_owned());
+    }
+}

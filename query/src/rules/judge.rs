@@ -1,0 +1,102 @@
+//! Whether rows are beyond a rule's threshold. Pure.
+
+use serde_json::Value as Json;
+
+use super::Rule;
+
+/// Rows of an answer in JSON (`columns`, `rows`) that fire, each as an object.
+pub(super) fn firing(rule: &Rule, answer: &Json) -> Result<Vec<Json>, String> {
+    let columns = answer["columns"].as_array().into_iter().flatten();
+    let names: Vec<&str> = columns
+        .filter_map(|column| column["name"].as_str())
+        .collect();
+    let rows = answer["rows"].as_array().into_iter().flatten();
+    let object = |row: &Json| -> Json {
+        let cells = row.as_array().cloned().unwrap_or_default();
+        let names = names.iter().map(|name| (*name).to_owned());
+        Json::Object(names.zip(cells).collect())
+    };
+    let rows = rows.map(object);
+    if rule.column.is_empty() {
+        return Ok(rows.collect());
+    }
+    let has = |name: &str| names.contains(&name);
+    if !has(&rule.column) {
+        return Err(format!(
+            "the answer has no column `{}`; it has {}",
+            rule.column,
+            names.join(", ")
+        ));
+    }
+    let bounds = ["low", "high"].map(|end| format!("{}_{end}", rule.column));
+    let [low, high] = &bounds;
+    if rule.beyond_noise && !(has(low) && has(high)) {
+        return Err(format!(
+            "`{}` has no interval ({low}, {high}), so nobody can tell noise: judge another column, or set beyond_noise = false",
+            rule.column
+        ));
+    }
+    // The end of the interval that is nearest to the threshold.
+    let [above, below] = if rule.beyond_noise {
+        [low.as_str(), high.as_str()]
+    } else {
+        [rule.column.as_str(); 2]
+    };
+    let fires = |row: &Json| {
+        let is_over = |limit| row[above].as_f64().is_some_and(|value| value > limit);
+        let is_under = |limit| row[below].as_f64().is_some_and(|value| value < limit);
+        let changed = !rule.beyond_noise || !has("changed") || row["changed"] == "yes";
+        changed && (rule.above.is_some_and(is_over) || rule.below.is_some_and(is_under))
+    };
+    Ok(rows.filter(fires).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_is_beyond_noise_fires_where_that_is_asked_for() {
+        let answer = json!({
+            "columns": [{"name": "function"}, {"name": "change"}, {"name": "change_low"}, {"name": "change_high"}, {"name": "changed"}],
+            "rows": [["f", 0.2, 0.1, 0.3, "yes"], ["g", 0.2, 0.01, 0.4, "yes"], ["h", 0.2, 0.15, 0.25, "no"],
+                     ["i", -0.2, -0.3, -0.1, "yes"], ["j", null, null, null, "cannot tell"]],
+        });
+        let rule = |beyond_noise, above, below| Rule {
+            column: "change".to_owned(),
+            above,
+            below,
+            beyond_noise,
+            ..Rule::default()
+        };
+        let names = |rule: &Rule| -> Vec<String> {
+            let rows = firing(rule, &answer).unwrap();
+            rows.iter()
+                .map(|row| row["function"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(names(&rule(true, Some(0.05), None)), ["f"]);
+        assert_eq!(names(&rule(false, Some(0.05), None)), ["f", "g", "h"]);
+        assert_eq!(names(&rule(true, Some(0.05), Some(-0.05))), ["f", "i"]);
+        let no_interval = Rule {
+            column: "changed".to_owned(),
+            ..rule(true, Some(1.0), None)
+        };
+        assert!(
+            firing(&no_interval, &answer)
+                .unwrap_err()
+                .contains("beyond_noise = false")
+        );
+        let no_column = Rule {
+            column: "nothing".to_owned(),
+            ..rule(true, Some(1.0), None)
+        };
+        assert!(
+            firing(&no_column, &answer)
+                .unwrap_err()
+                .contains("no column `nothing`")
+        );
+        assert_eq!(firing(&Rule::default(), &answer).unwrap().len(), 5);
+    }
+}
