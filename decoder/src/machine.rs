@@ -333,9 +333,9 @@ impl Machine {
 
     /// Stands for what is mapped now where code of a mode runs: equal numbers, equal answers. 0 where nothing is known.
     #[inline]
-    pub(crate) fn stamp(&mut self, mode: Mode, pid: u32) -> u64 {
+    pub(crate) fn stamp(&self, mode: Mode, pid: u32) -> u64 {
         match mode {
-            Mode::Kernel => self.spaces.stamp_of(&mut self.kernel),
+            Mode::Kernel => self.kernel.stamp(),
             Mode::User => self.spaces.stamp(pid),
             Mode::Guest | Mode::Other => 0,
         }

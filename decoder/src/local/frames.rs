@@ -55,7 +55,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             None => self.code(leaf_mode, pid, ip),
         };
         let met = if self.wanted.has(Wanted::CHAINS) {
-            let mut stamp = |mode| self.machine.stamp(mode, pid);
+            let stamp = |mode| self.machine.stamp(mode, pid);
             let stamps = [stamp(Mode::User), stamp(Mode::Kernel)];
             self.chains.meet(recorded, &self.made, at, stamps)
         } else {

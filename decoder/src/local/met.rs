@@ -43,7 +43,7 @@ impl MetCode {
 
 fn slot(ip: u64, stamp: u64) -> usize {
     // The upper bits of the product depend on all of the address.
-    ((ip ^ stamp << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS_SHIFT)) as usize
+    ((ip ^ stamp).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS_SHIFT)) as usize
 }
 
 #[cfg(test)]

@@ -11,7 +11,10 @@
 //! until they begin.
 
 use crate::symbols::ObjectIx;
+use live::Live;
 use memwide_objects::Access;
+
+mod live;
 
 /// Later than every time.
 const FOR_EVER: u64 = u64::MAX;
@@ -83,8 +86,7 @@ impl Version {
 /// The mappings of one process, or of the kernel.
 #[derive(Debug, Default)]
 pub struct Space {
-    /// Ascending by start, not overlapping, without an end in time.
-    live: Vec<Version>,
+    live: Live,
     /// Ended ones, in the order of their entry.
     old: Vec<Version>,
     /// When the newest of `old` ended.
@@ -95,18 +97,13 @@ pub struct Space {
     barriers: Vec<u64>,
     last_hit: usize,
     dropped: u64,
-    /// Stands for what is mapped now; 0 if nothing does yet.
-    stamp: u64,
 }
 
 impl Space {
-    /// A number that changes when what is mapped does; `next` counts those of all spaces.
-    pub(crate) fn stamp(&mut self, next: &mut u64) -> u64 {
-        if self.stamp == 0 {
-            *next += 1;
-            self.stamp = *next;
-        }
-        self.stamp
+    /// Stands for what is mapped now: equal numbers, equal answers to a lookup, also of another process. Never 0.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u64 {
+        self.live.sum | 1
     }
 
     /// The mapping at an address at a time.
@@ -145,12 +142,11 @@ impl Space {
 
     /// Enters a mapping at a time; what it covers ends there, what covers it later stays.
     pub fn insert(&mut self, area: Area, time: u64) {
-        self.stamp = 0;
         if area.start >= area.end {
             return;
         }
         let at = self.live.partition_point(|v| v.area.start < area.start);
-        if let Some(same) = self.live.get_mut(at).filter(|v| v.area == area) {
+        if let Some(same) = self.live.all.get_mut(at).filter(|v| v.area == area) {
             same.from = same.from.min(time);
             return;
         }
@@ -276,22 +272,20 @@ impl Space {
 
     /// Removes what is mapped within `[start, end)` from a time on.
     pub fn remove(&mut self, start: u64, end: u64, time: u64) {
-        self.stamp = 0;
         self.cut(start, end, time);
         self.newest = self.newest.max(time);
     }
 
     /// Ends every mapping at a time: an exec, or a new process of the same number.
     pub fn clear(&mut self, time: u64) {
-        self.stamp = 0;
         for version in &mut self.old {
             if version.lives_at(time) {
                 version.to = time;
             }
         }
-        let (ended, later) = self.live.iter().partition(|v: &&Version| v.from <= time);
-        let ended: Vec<Version> = ended;
-        self.live = later;
+        let all = self.live.iter();
+        let (ended, later): (Vec<Version>, Vec<_>) = all.partition(|v| v.from <= time);
+        self.live = Live::of(later);
         for version in ended {
             self.end(version, time);
         }

@@ -63,8 +63,6 @@ pub struct Spaces {
     names: Names,
     areas: usize,
     dropped: u64,
-    /// Stamps given out.
-    stamps: u64,
 }
 
 impl Spaces {
@@ -77,7 +75,6 @@ impl Spaces {
             names: Names::default(),
             areas: 0,
             dropped: 0,
-            stamps: 0,
         };
         spaces.comm(0, 0, b"swapper", false, 0);
         spaces
@@ -201,15 +198,9 @@ impl Spaces {
 
     /// Stands for what a process has mapped now: equal numbers, equal answers to a lookup. 0 for a process that is not known.
     #[inline]
-    pub(crate) fn stamp(&mut self, pid: u32) -> u64 {
-        let process = self.processes.get_mut(&pid);
-        process.map_or(0, |process| process.space.stamp(&mut self.stamps))
-    }
-
-    /// The same of another space.
-    #[inline]
-    pub(crate) fn stamp_of(&mut self, other: &mut Space) -> u64 {
-        other.stamp(&mut self.stamps)
+    pub(crate) fn stamp(&self, pid: u32) -> u64 {
+        let process = self.processes.get(&pid);
+        process.map_or(0, |process| process.space.stamp())
     }
 
     /// The mapping that ends where another begins.

@@ -39,6 +39,10 @@ fn a_child_has_its_parents_mappings_until_it_execs() {
     }
     assert_eq!(object(&mut spaces, 10, 9), Some(1));
     assert_eq!(spaces.parent(11), 10);
+    assert_ne!(spaces.stamp(10), spaces.stamp(11));
+    spaces.fork(process(12, 10), false, 9);
+    assert_eq!(spaces.stamp(10), spaces.stamp(12));
+    assert_eq!(spaces.stamp(13), 0);
 }
 
 #[test]

@@ -40,6 +40,28 @@ fn a_mapping_over_another_splits_it_and_the_past_stays() {
 }
 
 #[test]
+fn what_is_mapped_has_one_stamp_however_it_came_about() {
+    let (mut one, mut other) = (Space::default(), Space::default());
+    assert_eq!(one.stamp(), other.stamp());
+    one.insert(area(100, 200, 1), 10);
+    assert_ne!(one.stamp(), other.stamp());
+    other.insert(area(300, 400, 2), 5);
+    other.insert(area(100, 200, 1), 7);
+    assert_ne!(one.stamp(), other.stamp());
+    one.insert(area(300, 400, 2), 11);
+    let both = one.stamp();
+    assert_eq!(both, other.stamp());
+    one.insert(area(120, 140, 3), 12);
+    assert_ne!(one.stamp(), both);
+    other.remove(300, 400, 20);
+    assert_ne!(other.stamp(), both);
+    other.insert(area(300, 400, 2), 21);
+    assert_eq!(other.stamp(), both);
+    other.clear(30);
+    assert_eq!(other.stamp(), Space::default().stamp());
+}
+
+#[test]
 fn a_late_record_lasts_until_the_later_ones_begin() {
     let mut space = Space::default();
     space.insert(area(100, 120, 2), 20);
