@@ -44,6 +44,7 @@ bench:
 	cargo bench --locked -p memwide-tests --bench analysis
 	cargo bench --locked -p memwide-store --bench insert
 	cargo bench --locked -p memwide-collector --bench cost
+	cargo bench --locked -p memwide-tests --bench fleet
 
 faults:
 	cargo build --locked --release -p memwide

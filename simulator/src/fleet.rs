@@ -115,7 +115,38 @@ impl Fleet {
             });
             let stop = tasks.stop().clone();
             tasks.spawn(format!("{} clock", spec.name), async move {
-                Ok(beat(&host, stop).await?)
+                Ok(beat(&host, u64::MAX, stop).await?)
+            });
+        }
+        Ok(tasks.run(DRAIN_WITHIN).await?)
+    }
+
+    /// Sends `ticks` batches of each host, one every second, and returns when all are committed. Hosts tick one after
+    /// the other, spread over the second.
+    pub async fn run_for(
+        &self,
+        endpoint: &str,
+        ticks: u64,
+        stop: CancellationToken,
+    ) -> Result<(), FleetError> {
+        let tasks = Tasks::new(stop);
+        let apart = TICK / u32::try_from(self.hosts.len().max(1)).unwrap_or(u32::MAX);
+        let mut wait = Duration::ZERO;
+        for spec in &self.hosts {
+            let host = Arc::new(SimulatedHost::new(spec.clone(), self.truth.clone())?);
+            let (sender, endpoint, stop) =
+                (Arc::clone(&host), endpoint.to_owned(), tasks.stop().clone());
+            tasks.spawn_job(spec.name.clone(), async move {
+                Ok(send(&endpoint, sender, stop).await?)
+            });
+            let stop = tasks.stop().clone();
+            let first = wait;
+            wait += apart;
+            tasks.spawn_job(format!("{} clock", spec.name), async move {
+                tokio::time::sleep(first).await;
+                beat(&host, ticks, stop).await?;
+                host.finish();
+                Ok(())
             });
         }
         Ok(tasks.run(DRAIN_WITHIN).await?)
@@ -136,23 +167,27 @@ async fn send(
     uplink::run(endpoint, host.clone(), host, observer, stop).await
 }
 
-async fn beat(host: &SimulatedHost, stop: CancellationToken) -> Result<(), MakeError> {
+async fn beat(host: &SimulatedHost, ticks: u64, stop: CancellationToken) -> Result<(), MakeError> {
+    let mut made = 0;
     let mut last_ns = clock::unix_ns();
-    let mut ticks = tokio::time::interval(TICK);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    ticks.tick().await;
-    loop {
+    let mut beats = tokio::time::interval(TICK);
+    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    beats.tick().await;
+    while made < ticks {
         tokio::select! {
             biased;
-            () = stop.cancelled() => return Ok(()),
-            _ = ticks.tick() => {}
+            () = stop.cancelled() => break,
+            _ = beats.tick() => {}
         }
         let now_ns = clock::unix_ns();
-        if !host.tick(now_ns, now_ns.saturating_sub(last_ns))? {
+        if host.tick(now_ns, now_ns.saturating_sub(last_ns))? {
+            made += 1;
+        } else {
             tracing::debug!("simulated host waits for acks");
         }
         last_ns = now_ns;
     }
+    Ok(())
 }
 
 /// The fleet of `memwide up --demo`: `demo-1` … `demo-8`, a new source each run.

@@ -365,6 +365,12 @@ impl Deployment {
         kib.unwrap_or(0) >> 10
     }
 
+    /// Seconds of CPU that a process has taken so far, user and system.
+    pub fn cpu_seconds(&self, name: &str) -> f64 {
+        let pid = self.running.get(name).map_or(0, |running| running.0.id());
+        crate::measured::cpu_of(pid)
+    }
+
     /// How a process ended; `None` while it runs.
     pub fn ended(&mut self, name: &str) -> Option<bool> {
         let running = self.running.get_mut(name)?;
@@ -426,13 +432,17 @@ impl Deployment {
 
     /// Rows of a statement, asked of the engine itself.
     pub fn sql(&self, query: &str) -> Result<Vec<Vec<String>>, String> {
+        self.sql_in(memwide_store::DEFAULT_DATABASE, query)
+    }
+
+    /// The same from another database.
+    pub fn sql_in(&self, database: &str, query: &str) -> Result<Vec<Vec<String>>, String> {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(30)))
             .build()
             .into();
-        let (port, database) = (self.engine, memwide_store::DEFAULT_DATABASE);
-        let url = format!("http://127.0.0.1:{port}/?database={database}");
+        let url = format!("http://127.0.0.1:{}/?database={database}", self.engine);
         let mut answer = agent
             .post(&url)
             .header("X-ClickHouse-User", engine::WRITER)

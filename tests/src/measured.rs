@@ -66,10 +66,29 @@ fn high_water(status: &str) -> Option<u64> {
 
 /// CPU seconds of all children waited for (`cutime` and `cstime` of `/proc/self/stat`).
 fn cpu_of_children() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let behind = text.rsplit(')').next().unwrap();
+    seconds("self", 16)
+}
+
+/// CPU seconds of a process so far (`utime` and `stime`); 0 when it does not run.
+pub fn cpu_of(pid: u32) -> f64 {
+    if Path::new("/proc").join(pid.to_string()).exists() {
+        seconds(&pid.to_string(), 14)
+    } else {
+        0.0
+    }
+}
+
+/// Two fields of `/proc/<who>/stat` that count ticks, from `first` on.
+fn seconds(who: &str, first: usize) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{who}/stat")).unwrap_or_default();
+    let behind = text.rsplit(')').next().unwrap_or_default();
     let fields: Vec<&str> = behind.split_whitespace().collect();
     // The state is field 3 and the first here.
-    let ticks = |number: usize| fields[number - 3].parse::<f64>().unwrap();
-    (ticks(16) + ticks(17)) / TICKS
+    let ticks = |number: usize| {
+        let field = fields.get(number - 3);
+        field
+            .and_then(|text| text.parse::<f64>().ok())
+            .unwrap_or(0.0)
+    };
+    (ticks(first) + ticks(first + 1)) / TICKS
 }

@@ -39,6 +39,10 @@ use worker::Worker;
 /// How long the store remembers tokens at least: an older open record stops the sink.
 const TOKENS_KEPT: Duration = Duration::from_hours(7 * 24);
 
+/// After a stop, blocks and closes that have begun may take so long to be finished: a backup of the store holds whole
+/// blocks then. What is not finished is repeated by the next sink.
+const FINISH_WITHIN: Duration = Duration::from_secs(6);
+
 /// Moves rows from the stream to the store at `config.store` until `stop` is cancelled.
 ///
 /// Conditions of `readiness`: `nats` (connected), `store` (answers), `partitions` (none of the owned ones stands still until
@@ -100,22 +104,35 @@ pub async fn sink_into(
     // All partitions in one task: what costs CPU is handed to threads, the rest waits for others.
     let room = Arc::new(Semaphore::new(config.blocks_at_once));
     let mut workers = FuturesUnordered::new();
+    let ending = CancellationToken::new();
     for index in config.partitions() {
         let room = Arc::clone(&room);
         let target = Target {
             store: store.clone(),
-            stop: stop.clone(),
+            stop: ending.clone(),
             partition: index,
             waits: waits.clone(),
             refused_codes: config.refused_codes.clone(),
         };
         let worker = Worker::new(target, nats.clone(), records.clone(), config.clone(), room);
-        workers.push(worker.run());
+        workers.push(worker.run(stop.clone()));
     }
-    while let Some(ended) = workers.next().await {
-        ended?;
+    let all = async {
+        while let Some(ended) = workers.next().await {
+            ended?;
+        }
+        Ok(())
+    };
+    let deadline = async {
+        stop.cancelled().await;
+        tokio::time::sleep(FINISH_WITHIN).await;
+        ending.cancel();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        ended = all => ended,
+        () = deadline => Ok(()),
     }
-    Ok(())
 }
 
 /// Errors that a worker passes on; `None` of the inner option: the process stops.

@@ -51,6 +51,11 @@ pub fn todo(record: &BlockRecord) -> Todo {
     }
 }
 
+/// Whether a block or a close is under way.
+pub fn is_busy(record: &BlockRecord) -> bool {
+    !matches!(todo(record), Todo::Gather { .. })
+}
+
 /// The record of a partition that has none.
 pub fn fresh(partition: u16) -> BlockRecord {
     BlockRecord {

@@ -36,7 +36,12 @@ pub(super) struct Worker {
     records: kv::Store,
     config: SinkConfig,
     target: Target,
+    /// Nothing new is begun.
     stop: CancellationToken,
+    /// What was begun is left, too.
+    ending: CancellationToken,
+    /// A block or a close is under way.
+    busy: bool,
     reader: Reader,
     vocabulary: Arc<Vocabulary>,
     room: Arc<Semaphore>,
@@ -72,7 +77,7 @@ impl Worker {
         config: SinkConfig,
         room: Arc<Semaphore>,
     ) -> Self {
-        let (partition, stop) = (target.partition, target.stop.clone());
+        let (partition, ending) = (target.partition, target.stop.clone());
         let reader = Reader::new(nats.clone(), partition, 1);
         Self {
             partition,
@@ -80,7 +85,9 @@ impl Worker {
             records,
             config,
             target,
-            stop,
+            stop: CancellationToken::new(),
+            ending,
+            busy: false,
             reader,
             vocabulary: Arc::default(),
             room,
@@ -89,10 +96,19 @@ impl Worker {
     }
 
     /// Works until the process stops.
-    pub(super) async fn run(mut self) -> Result<(), SinkError> {
+    pub(super) async fn run(mut self, stop: CancellationToken) -> Result<(), SinkError> {
+        self.stop = stop;
         loop {
             match self.work_on_record().await? {
-                Err(Break::Stopped) => return Ok(()),
+                Err(Break::Stopped) => {
+                    if self.busy {
+                        tracing::warn!(
+                            partition = self.partition,
+                            "stopped within a block; it is repeated at the next start, and a backup taken now holds a part of it"
+                        );
+                    }
+                    return Ok(());
+                }
                 Ok(()) | Err(Break::Overtaken) => {
                     tracing::warn!(
                         partition = self.partition,
@@ -130,6 +146,9 @@ impl Worker {
         };
         self.waiting = waiting;
         loop {
+            if self.stop.is_cancelled() {
+                return Ok(Err(Break::Stopped));
+            }
             let now_s = clock::unix_ns() / 1_000_000_000;
             let (every_s, large) = (
                 self.config.close_every_s,
@@ -284,7 +303,7 @@ impl Worker {
     ) -> Step<Kept> {
         let room = Arc::clone(&self.room);
         let _room = tokio::select! {
-            () = self.stop.cancelled() => return Ok(Err(Break::Stopped)),
+            () = self.ending.cancelled() => return Ok(Err(Break::Stopped)),
             room = room.acquire() => room,
         };
         let mut refused: Vec<u64> = letters.iter().map(|letter| letter.sequence).collect();
@@ -449,18 +468,22 @@ impl Worker {
         Ok(Ok(kept))
     }
 
-    async fn read_record(&self) -> Step<Kept> {
-        self.ask("block record", || {
-            record::read(&self.records, self.partition)
-        })
-        .await
+    async fn read_record(&mut self) -> Step<Kept> {
+        let kept: Kept = go!(self
+            .ask("block record", || {
+                record::read(&self.records, self.partition)
+            })
+            .await);
+        self.busy = plan::is_busy(&kept.record);
+        Ok(Ok(kept))
     }
 
     /// Writes the record; overtaken if it is not the one known.
-    async fn write(&self, kept: Kept) -> Step<Kept> {
+    async fn write(&mut self, kept: Kept) -> Step<Kept> {
         let written = go!(self
             .ask("block record", || record::write(&self.records, &kept))
             .await);
+        self.busy = plan::is_busy(&kept.record);
         Ok(written.ok_or(Break::Overtaken))
     }
 
@@ -468,7 +491,7 @@ impl Worker {
     where
         F: Future<Output = Result<T, StreamError>>,
     {
-        let answered: Stoppable<T> = patiently(what, &self.stop, request)
+        let answered: Stoppable<T> = patiently(what, &self.ending, request)
             .await
             .map_err(SinkError::from);
         Ok(answered?.ok_or(Break::Stopped))

@@ -14,7 +14,7 @@ pub(super) const READER_ROLE: &str = "memwide_reader";
 
 /// What the product does with its own databases. No `ALL`: that would include users and named collections.
 const WRITER_GRANTS: &str = "SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREATE VIEW, CREATE DICTIONARY, \
-     DROP DATABASE, DROP TABLE, DROP VIEW, DROP DICTIONARY, TRUNCATE, OPTIMIZE, SHOW, dictGet";
+     DROP DATABASE, DROP TABLE, DROP VIEW, DROP DICTIONARY, TRUNCATE, OPTIMIZE, SHOW, dictGet, BACKUP";
 
 /// System tables that show how the engine does; none of them holds rows of others.
 const WRITER_SYSTEM: &[&str] = &[
@@ -121,12 +121,14 @@ fn server(options: &EngineOptions, users: &Path) -> String {
 <max_server_memory_usage>{memory}</max_server_memory_usage>
 <mark_cache_size>{marks}</mark_cache_size>
 <uncompressed_cache_size>0</uncompressed_cache_size>
+<backups><allowed_path>{backups}</allowed_path></backups>
 <max_table_size_to_drop>0</max_table_size_to_drop>
 <max_partition_size_to_drop>0</max_partition_size_to_drop>
 </clickhouse>
 ",
         memory = memory_bytes(options),
         marks = options.mark_cache_bytes,
+        backups = escape(&options.data.join("backups").display().to_string()),
     )
 }
 

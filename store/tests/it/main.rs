@@ -6,6 +6,7 @@
     reason = "tests may unwrap, and say loudly that they skip"
 )]
 
+mod backup;
 mod children;
 mod details;
 mod guard_wall;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// An engine with a folder that goes with it.
 pub(crate) struct TestEngine {
     pub(crate) child: Child,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// Options for an engine in `data`; `None`, said loudly, where there is no engine library.
@@ -45,7 +45,7 @@ pub(crate) async fn engine_with(change: impl FnOnce(&mut EngineOptions)) -> Opti
     change(&mut options.engine);
     Some(TestEngine {
         child: Child::spawn(options).await.unwrap(),
-        _folder: folder,
+        folder,
     })
 }
 
@@ -55,6 +55,11 @@ impl TestEngine {
         let store = self.child.store("memwide").unwrap();
         store.migrate().await.unwrap();
         store
+    }
+
+    /// The engine's folder.
+    pub(crate) fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("engine")
     }
 
     /// The writer's store, with an empty database.

@@ -203,5 +203,5 @@ impl World {
 }
 
 fn record_is_idle(record: &BlockRecord) -> bool {
-    record.done && record.closing_to_s == 0
+    !plan::is_busy(record)
 }
