@@ -1,6 +1,6 @@
 //! `memwide hosts`: who is seen, in which tier, how completely.
 
-use super::parts::{Part, ask, column, key, wide};
+use super::parts::{Part, ask, column, wide};
 use crate::cli::AskArgs;
 use crate::failure::Failure;
 
@@ -19,7 +19,7 @@ const PARTS: &[Part] = &[Part {
         column("blind_seconds", "blind"),
         column("stopped_seconds", "stopped"),
         column("tiers", ""),
-        key("kind", ""),
+        wide("kind", ""),
         wide("cpu_model", "cpu"),
         wide("cpus", ""),
         wide("nodes", ""),

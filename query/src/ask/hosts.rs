@@ -81,7 +81,7 @@ impl Ask for Hosts {
         statement.sql = format!(
             "SELECT host, formatDateTime(greatest(ledger_time, toDateTime(facts_time, 'UTC')), \
              '%Y-%m-%dT%H:%i:%SZ', 'UTC'), \
-             greatest(0, {asked} - toInt64(toUnixTimestamp(greatest(ledger_time, toDateTime(facts_time, 'UTC'))))), \
+             greatest(0, {asked} - toInt64(toUnixTimestamp(greatest(ledger_time + 59, toDateTime(facts_time, 'UTC'))))), \
              stored, produced, if(produced = 0, NULL, stored / produced), named, if(stored = 0, NULL, named / stored), \
              lost, residue, blind, if(cpus = 0, NULL, stopped / cpus), stopped, \
              arrayStringConcat(if(empty(tiers), arraySort(tier -> indexOf([{all_tiers}], tier), seen_tiers), tiers), ' '), {facts}, nullIf(cpus, 0), nullIf(nodes, 0), capabilities \
@@ -144,7 +144,7 @@ impl Ask for Hosts {
             range,
             hosts: filter.values(Dimension::Host).to_vec(),
             hidden: Vec::new(),
-            notes: vec!["lost: the kernel had no room, or given up on the way; residue: counted by the event, neither taken nor lost; stopped: sampling stood still or was throttled; tiers: what the host can collect, of simulated and imported hosts what they sent".to_owned()],
+            notes: vec!["silent_seconds: at least so long, as signs of life count by the minute; lost: the kernel had no room, or given up on the way; residue: counted by the event, neither taken nor lost; stopped: sampling stood still or was throttled; tiers: what the host can collect, of simulated and imported hosts what they sent".to_owned()],
         }
     }
 }

@@ -61,6 +61,6 @@ pub(crate) fn note(answer: &mut Answer) {
             .push(format!("latency_kind: {}; cycles", said.join("; ")));
     }
     if tagged {
-        answer.notes.push("latency_cycles where est_events is null: latency × period of the accesses the CPU happened to pick; it compares rows of that event, and is no latency of all accesses".to_owned());
+        answer.notes.push("latency_cycles where est_events is null are of the accesses the CPU happened to pick: they compare rows of one event, no more".to_owned());
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn frames(conditions: &str) -> String {
 pub(super) fn sites(conditions: &str) -> String {
     format!(
         "SELECT stack_id, arrayFirst(f -> NOT f.4, arr) AS own, own.2 AS function, own.3 AS module, \
-         arrayFirst(f -> f.4 AND NOT match(f.2, {SKIPPED}), arr).2 AS kernel FROM \
+         arrayFirst(f -> f.4 AND NOT startsWith(f.2, '[') AND NOT match(f.2, {SKIPPED}), arr).2 AS kernel FROM \
          (SELECT stack_id, arraySort(groupArray((at, name, module, is_kernel))) AS arr FROM ({}) GROUP BY stack_id)",
         frames(conditions)
     )

@@ -27,6 +27,8 @@ pub(crate) fn counts(filter: &Filter) -> PartPlan {
         Column::number("all", "samples"),
         Column::text("tiers"),
         Column::text("events"),
+        Column::text("tiers_of_all"),
+        Column::text("events_of_all"),
     ];
     let mut further = String::new();
     for (dimension, values) in filter.dimensions() {
@@ -38,9 +40,17 @@ pub(crate) fn counts(filter: &Filter) -> PartPlan {
         further.push_str(&format!(", countIf({condition})"));
         columns.push(Column::number(dimension.name(), "samples"));
     }
+    let names = |column: &str, condition: &str| {
+        format!(
+            "arrayStringConcat(arraySort(groupUniqArrayIf(8)(toString(s.{column}), {condition})), ', ')"
+        )
+    };
     statement.sql = format!(
-        "SELECT count(), countIf({all}), arrayStringConcat(arraySort(groupUniqArray(toString(s.tier))), ', '), \
-         arrayStringConcat(arraySort(groupUniqArray(8)(toString(s.event))), ', '){further} FROM samples AS s WHERE {within}"
+        "SELECT count(), countIf({all}), {tiers}, {events}, {tiers_of_all}, {events_of_all}{further} FROM samples AS s WHERE {within}",
+        tiers = names("tier", "1"),
+        events = names("event", "1"),
+        tiers_of_all = names("tier", &all),
+        events_of_all = names("event", &all),
     );
     PartPlan {
         name: "counts",
@@ -214,7 +224,7 @@ pub(crate) fn empty(
     let alone: Vec<(Dimension, u64)> = filter
         .dimensions()
         .enumerate()
-        .map(|(at, (dimension, _))| (dimension, number(counted.get(4 + at))))
+        .map(|(at, (dimension, _))| (dimension, number(counted.get(6 + at))))
         .collect();
     let shown = |dimension: Dimension| {
         let values = filter.values(dimension).join("`, `");
@@ -244,8 +254,8 @@ pub(crate) fn empty(
     } else if notes.is_empty() {
         notes.push(format!(
             "{all} samples of this range pass the filters, of tiers {} and events {}; none has {}: `memwide hosts` shows the tiers of hosts, `memwide doctor` what a machine lacks",
-            words(2),
-            words(3),
+            words(4),
+            words(5),
             needs(name)
         ));
     }
