@@ -121,13 +121,13 @@ impl Default for SpoolConfig {
 /// 30 ms, and a core makes at most about 0.75 million fault samples of 88 bytes a second, so 2 MiB are enough for a
 /// fault storm on every core at once. At 1,000 samples a second 128 KiB are plenty. The start of a small program writes about
 /// 3 KB of side-band (24 mappings), and up to a second of it waits for its batch: 1 MiB is enough for 300 starts a second on
-/// each core.
+/// each core. On machines with many CPUs both are smaller: all rings together take at most a 256th of the memory, and 512 MiB.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RingConfig {
-    /// Bytes of the sample ring; rounded up to a power of two of pages.
+    /// Bytes of the sample ring; rounded up to a power of two of pages. 0: what fits the machine, 128 KiB to 2 MiB.
     pub sample_bytes: u64,
-    /// Bytes of the side-band ring; rounded up likewise.
+    /// Bytes of the side-band ring; rounded up likewise. 0: what fits the machine, 64 KiB to 1 MiB.
     pub side_band_bytes: u64,
     /// How long to wait for a ring to fill to a quarter before looking anyway, in milliseconds.
     pub poll_ms: u64,
@@ -136,9 +136,36 @@ pub struct RingConfig {
 impl Default for RingConfig {
     fn default() -> Self {
         Self {
-            sample_bytes: 2 << 20,
-            side_band_bytes: 1 << 20,
+            sample_bytes: 0,
+            side_band_bytes: 0,
             poll_ms: 200,
+        }
+    }
+}
+
+/// Most bytes of all rings, and the share of memory they may take.
+const RINGS_BYTES_MAX: u64 = 512 << 20;
+const RINGS_SHARE: u64 = 256;
+
+impl RingConfig {
+    /// With sizes for a machine with so many CPUs and so much memory, where none are given. Two thirds are for samples.
+    pub(crate) fn sized(&self, cpus: usize, memory_bytes: u64) -> Self {
+        let all = match memory_bytes / RINGS_SHARE {
+            0 => RINGS_BYTES_MAX, // the memory is not known
+            share => share.min(RINGS_BYTES_MAX),
+        };
+        let each = all / (cpus as u64).max(1);
+        let size = |given: u64, thirds: u64, least: u64, most: u64| match given {
+            0 => {
+                let wanted = (each * thirds / 3).clamp(least, most);
+                1 << wanted.ilog2()
+            }
+            given => given,
+        };
+        Self {
+            sample_bytes: size(self.sample_bytes, 2, 128 << 10, 2 << 20),
+            side_band_bytes: size(self.side_band_bytes, 1, 64 << 10, 1 << 20),
+            poll_ms: self.poll_ms,
         }
     }
 }
@@ -186,10 +213,9 @@ pub struct BudgetConfig {
     pub govern: bool,
     /// CPU time of the thread that takes, packs and stores records, in percent of one core.
     pub cpu_percent: f64,
-    /// CPU time that the kernel spends on samples within the programs, in percent of each core. It is not measured but
-    /// `sample_ns` for each sample.
+    /// CPU time that the kernel spends on samples within the programs, in percent of each core: `sample_ns` for each sample.
     pub handler_percent: f64,
-    /// What a sample costs the program it interrupts, in nanoseconds: 750 to 1,100 measured for faults with callchains.
+    /// What a sample costs the program it interrupts, in nanoseconds; 0: measured at the start.
     pub sample_ns: u32,
     /// Bytes a second after packing.
     pub bytes_per_second: u64,
@@ -201,7 +227,7 @@ impl Default for BudgetConfig {
             govern: true,
             cpu_percent: 2.0,
             handler_percent: 1.0,
-            sample_ns: 1_000,
+            sample_ns: 0,
             bytes_per_second: 1 << 20,
         }
     }
@@ -297,6 +323,34 @@ mod tests {
             serde_json::from_value::<Config>(json).unwrap(),
             Config::default()
         );
+    }
+
+    #[test]
+    fn rings_shrink_with_the_number_of_cpus() {
+        const GIB: u64 = 1 << 30;
+        // CPUs, memory, KiB of both rings of each CPU, MiB of all.
+        #[rustfmt::skip]
+        let rows = [
+            (1, GIB / 2, 1024, 512, 1), (2, 8 * GIB, 2048, 1024, 6), (8, 32 * GIB, 2048, 1024, 24),
+            (64, 256 * GIB, 2048, 1024, 192), (128, 512 * GIB, 2048, 1024, 384), (256, 1024 * GIB, 1024, 512, 384),
+            (512, 2048 * GIB, 512, 256, 384), (512, 64 * GIB, 256, 128, 192), (4096, 64 * GIB, 128, 64, 768),
+            (16, 0, 2048, 1024, 48),
+        ];
+        for (cpus, memory, sample, side, all) in rows {
+            let rings = RingConfig::default().sized(cpus, memory);
+            let kib = (rings.sample_bytes >> 10, rings.side_band_bytes >> 10);
+            let of_all = ((kib.0 + kib.1) * cpus as u64) >> 10;
+            assert_eq!(
+                (kib, of_all),
+                ((sample, side), all),
+                "{cpus} CPUs, {memory} bytes"
+            );
+        }
+        let given = RingConfig {
+            sample_bytes: 12_345,
+            ..RingConfig::default()
+        };
+        assert_eq!(given.sized(2, 8 * GIB).sample_bytes, 12_345);
     }
 
     #[test]

@@ -202,7 +202,7 @@ fn nodes(machine: &Machine) -> Vec<Node> {
 }
 
 /// `MemTotal: N kB`, with or without `Node N` before it.
-fn meminfo(text: &str) -> u64 {
+pub(crate) fn meminfo(text: &str) -> u64 {
     let line = text.lines().find_map(|line| line.split_once("MemTotal:"));
     let kib = line.and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024

@@ -200,7 +200,11 @@ mod tests {
     use super::*;
 
     fn governor(events: usize) -> Governor {
-        Governor::new(BudgetConfig::default(), events)
+        let budget = BudgetConfig {
+            sample_ns: 1_000,
+            ..BudgetConfig::default()
+        };
+        Governor::new(budget, events)
     }
 
     /// A machine on which events come at these rates a second, and a sample costs the collector so many ns.

@@ -8,6 +8,8 @@ declare_metrics! {
     pub counter RESIDUE = "collector_residue_samples_total", Samples, "Samples counted by events, neither in the rings nor reported lost.";
     pub counter CLAIMED = "collector_claimed_samples_total", Samples, "Samples that carried the id of another recorder's event and got the one of their ring's.";
     pub counter EXCLUDED = "collector_excluded_samples_total", Samples, "Samples taken from the rings and not kept: the selection does not ask for them.";
+    pub gauge SAMPLE_COST = "collector_sample_cost_seconds", Seconds, "What a sample costs the program it interrupts: measured at the start, or as configured.";
+    pub counter HANDLER = "collector_handler_seconds_total", Seconds, "Time that samples took from programs: their number times the cost of one.";
     pub counter SIDE_BAND = "collector_side_band_records_total", Records, "Side-band records taken from the rings or synthesized.";
     pub counter RAW_BYTES = "collector_raw_bytes_total", Bytes, "Bytes of records before packing.";
     pub counter PACKED_BYTES = "collector_packed_bytes_total", Bytes, "Bytes of records after packing.";

@@ -15,6 +15,8 @@ use crate::governor::is_prime;
 const CPU_CLOCK: u64 = 0;
 const MINOR_FAULTS: u64 = 5;
 const MAJOR_FAULTS: u64 = 6;
+/// Those that every fault in memory without a file is.
+pub(super) const FAULTS: [u64; 2] = [2, MINOR_FAULTS];
 
 /// Period of minor faults; see the default events in the configuration.
 const MINOR_PERIOD: u64 = 19;

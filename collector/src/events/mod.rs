@@ -23,5 +23,5 @@ pub(crate) use open::{EventSet, OpenEvent, probe, raise_file_limit};
 pub(crate) use plan::AUTO;
 #[cfg(test)]
 pub(crate) use rings::side_band_layout;
-pub(crate) use rings::{DUMMY, side_band_attr};
-pub(crate) use spec::{Absent, BASE, EventSpec, base_attr, is_counted, resolve};
+pub(crate) use rings::{DUMMY, ring_sizes, side_band_attr};
+pub(crate) use spec::{Absent, BASE, EventSpec, base_attr, is_counted, is_fault, resolve};

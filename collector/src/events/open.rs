@@ -13,7 +13,7 @@ use super::limits::{Need, limits};
 use super::machine::Machine;
 use super::plan::{Plan, plan};
 use super::rings::{
-    APART_BYTES, CpuRings, SIDE_BAND_NAME, in_shared_ring, open_rings, side_band_attr,
+    APART_BYTES, CpuRings, SIDE_BAND_NAME, in_shared_ring, open_rings, ring_sizes, side_band_attr,
 };
 use super::spec::{EventSpec, is_counted, resolve};
 use crate::config::Config;
@@ -328,9 +328,9 @@ fn need(config: &Config, specs: &[EventSpec], machine: &Machine) -> Need {
     let ring = |bytes: u64| (ring_size(bytes, page) + page) as u64;
     let counted = specs.iter().filter(|spec| is_counted(&spec.attr)).count();
     let apart = counted.saturating_sub(1) as u64;
-    let on_each = ring(config.rings.side_band_bytes)
-        + ring(config.rings.sample_bytes)
-        + apart * ring(APART_BYTES);
+    let sizes = ring_sizes(&config.rings, machine);
+    let on_each =
+        ring(sizes.side_band_bytes) + ring(sizes.sample_bytes) + apart * ring(APART_BYTES);
     let of_events = specs.iter().map(|spec| {
         let on = spec.cpus.as_ref().map_or(cpus.len(), Vec::len) as u64;
         on * (1 + u64::from(spec.leader.is_some()))

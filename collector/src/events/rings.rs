@@ -10,7 +10,8 @@ use super::ladder::open_with_less;
 use super::machine::Machine;
 use super::open::OpenError;
 use super::spec::{BASE, EventSpec, base_attr, is_counted};
-use crate::config::Config;
+use crate::config::{Config, RingConfig};
+use crate::facts::meminfo;
 use crate::ring::{Ring, ring_size};
 use crate::sys::Descriptor;
 
@@ -94,6 +95,12 @@ pub(super) fn in_shared_ring(specs: &[EventSpec]) -> Option<&EventSpec> {
         .or_else(|| counted().next())
 }
 
+/// The sizes of the rings on this machine.
+pub(crate) fn ring_sizes(rings: &RingConfig, machine: &Machine) -> RingConfig {
+    let memory = meminfo(&machine.proc_text("meminfo").unwrap_or_default());
+    rings.sized(machine.online_cpus().len(), memory)
+}
+
 /// Two leaders a CPU, each with its own ring: side-band (small, never starved by samples) and samples.
 pub(super) fn open_rings(
     config: &Config,
@@ -101,8 +108,9 @@ pub(super) fn open_rings(
     capabilities: &mut Vec<Capability>,
 ) -> Result<(Vec<CpuRings>, Attr), OpenError> {
     let page = Machine::page_size();
-    let mut side_attr = side_band_attr(config, ring_size(config.rings.side_band_bytes, page));
-    let mut sample_bytes = config.rings.sample_bytes;
+    let sizes = ring_sizes(&config.rings, machine);
+    let mut side_attr = side_band_attr(config, ring_size(sizes.side_band_bytes, page));
+    let mut sample_bytes = sizes.sample_bytes;
     let mut all: Vec<CpuRings> = Vec::new();
     for cpu in machine.online_cpus() {
         let failed = |source: io::Error| {
@@ -125,8 +133,7 @@ pub(super) fn open_rings(
             capabilities.push(works(SIDE_BAND_NAME, None, &sheds));
             side_attr = used;
         }
-        let side_ring =
-            Ring::map(&side_leader, config.rings.side_band_bytes, page).map_err(failed)?;
+        let side_ring = Ring::map(&side_leader, sizes.side_band_bytes, page).map_err(failed)?;
         let shared = SampleRing::open(cpu, &mut sample_bytes).map_err(failed)?;
         all.push(CpuRings {
             cpu,
@@ -135,11 +142,11 @@ pub(super) fn open_rings(
             samples: vec![shared],
         });
     }
-    if sample_bytes < config.rings.sample_bytes {
+    if sample_bytes < sizes.sample_bytes {
         let mut said = works("sample-ring", None, &[]);
         said.reason = format!(
             "only {sample_bytes} of {} bytes could be locked",
-            config.rings.sample_bytes
+            sizes.sample_bytes
         );
         "raise ulimit -l or kernel.perf_event_mlock_kb, or give the process CAP_IPC_LOCK"
             .clone_into(&mut said.remedy);

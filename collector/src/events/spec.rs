@@ -170,6 +170,11 @@ pub(crate) fn is_counted(attr: &Attr) -> bool {
     attr.kind == attr_kind::SOFTWARE && !attr.is_clock()
 }
 
+/// Samples are taken of page faults.
+pub(crate) fn is_fault(attr: &Attr) -> bool {
+    attr.kind == attr_kind::SOFTWARE && kinds::FAULTS.contains(&attr.config)
+}
+
 /// The kernel refuses a bound above its own.
 fn stack_bound(wanted: u16, machine: &Machine) -> u16 {
     let most = machine.setting("perf_event_max_stack").unwrap_or(127);

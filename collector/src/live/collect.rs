@@ -4,7 +4,9 @@
 //! it is in the same round or an earlier one. A batch is one or more whole rounds. It goes to the spool, and only then do
 //! the rings get their room back.
 
+mod cpus;
 mod govern;
+mod handler;
 mod rounds;
 
 use std::fs::File;
@@ -19,9 +21,12 @@ use memwide_proto::limits;
 use memwide_proto::v1::{Batch, ClockAnchor, HostFacts, Readings};
 use memwide_service::CancellationToken;
 use memwide_service::clock::{instant, unix_ns};
+use rustix::process::setpriority_process;
 
+use self::cpus::Cpus;
 use self::govern::Govern;
 use self::rounds::drain_side_band;
+use super::Ended;
 use super::counts::Counts;
 use crate::batch::{Collected, Ids};
 use crate::clock::{Anchor, Marker, Namer};
@@ -40,6 +45,9 @@ use crate::status::Reporter;
 
 /// Between two readings of the events' own counts: one system call an event and CPU.
 const READ_EVERY: Duration = Duration::from_secs(1);
+/// Priority of the thread that empties the rings, as `nice` has it: it needs little time, which the budget bounds, and that
+/// soon. On a machine where many wait for a CPU rings would run over.
+const NICE: i32 = -10;
 /// Between two clock anchors: a wall clock that is slewed by 500 ppm is then off by 2.5 ms at most.
 const ANCHOR_EVERY: Duration = Duration::from_secs(5);
 /// Renames looked for before giving up at the start.
@@ -49,6 +57,8 @@ const SNAPSHOT_EVERY: Duration = Duration::from_mins(10);
 const SNAPSHOT_SIDE_BYTES: u64 = 16 << 20;
 /// After lost side-band the processes are read again, but not more often than this.
 const RESNAPSHOT_AFTER: Duration = Duration::from_secs(10);
+/// What a sample costs where it cannot be measured: what faults with callchains took on a virtual machine.
+const SAMPLE_NS: u32 = 1_000;
 /// How long a stopped event may still be writing: the rest of an interrupted fault.
 const SETTLE: Duration = Duration::from_millis(5);
 /// So often it is waited for what is counted and not written yet.
@@ -69,19 +79,30 @@ pub(super) struct Collect {
     pub(super) _host_lock: Option<File>,
     /// Set: nothing shall be sampled.
     pub(super) stopped: Arc<AtomicBool>,
+    /// CPUs that were online when the events were opened.
+    pub(super) online: Vec<u32>,
     /// `None`: all samples are kept.
     pub(super) selection: Option<Selection>,
 }
 
 impl Collect {
-    /// Collects until `stop` is cancelled, then once more what is left in the rings.
-    pub(super) fn run(self, stop: &CancellationToken) -> anyhow::Result<()> {
+    /// Collects until `stop` is cancelled or CPUs come or go, then once more what is left in the rings.
+    pub(super) fn run(self, stop: &CancellationToken) -> anyhow::Result<Ended> {
         let mut work = Work::start(self)?;
-        while !stop.is_cancelled() {
+        if let Err(error) = set_nice(NICE) {
+            tracing::info!(%error, "the collecting thread has no priority; CAP_SYS_NICE gives it");
+        }
+        while !stop.is_cancelled() && !work.cpus.have_changed {
             work.wait()?;
             work.look()?;
         }
-        work.end()
+        let ended = if work.cpus.have_changed {
+            Ended::OtherCpus
+        } else {
+            Ended::Stopped
+        };
+        work.end()?;
+        Ok(ended)
     }
 }
 
@@ -102,6 +123,7 @@ struct Work {
     identity: Identity,
     reader: Option<Reader>,
     govern: Govern,
+    cpus: Cpus,
     read_at: Instant,
     closed_at: Instant,
     /// The batch being built is a snapshot.
@@ -150,10 +172,15 @@ impl Work {
                 .iter_mut()
                 .for_each(|cpu| cpu.side_ring.commit());
         });
+        if it.config.budget.sample_ns == 0 {
+            it.config.budget.sample_ns = handler::measure(&it.set).unwrap_or(SAMPLE_NS);
+        }
+        metrics::SAMPLE_COST.set(u64::from(it.config.budget.sample_ns));
         let govern = Govern::start(&mut it).context("cannot set the periods")?;
         it.set.enable_events().context("cannot start the events")?;
         let identity = Identity::new(it.config.pod_names.clone());
         let reader = reader(&it);
+        let cpus = Cpus::new(it.online.clone());
         if let Some(selection) = &mut it.selection {
             for desc in &set_events {
                 selection.know_event(desc);
@@ -176,6 +203,7 @@ impl Work {
             identity,
             reader,
             govern,
+            cpus,
             read_at: now,
             closed_at: now,
             snapshot: false,
@@ -202,6 +230,7 @@ impl Work {
         if now.duration_since(self.read_at) >= READ_EVERY {
             self.counts.read(&self.it.set.events);
             self.read_at = now;
+            self.cpus.look(&self.it.machine.online_cpus());
             self.govern(now)?;
         }
         if now.duration_since(self.anchored_at) >= ANCHOR_EVERY {
@@ -254,6 +283,8 @@ impl Work {
         let stamp = Stamp::new(&self.layout, id, self.anchor, self.it.config.mmap_data);
         let thread = std::thread::Builder::new().name("mw-snapshot".to_owned());
         let started = thread.spawn(move || {
+            // Reading /proc is not urgent; to want less is always allowed.
+            let _ = set_nice(0);
             let taken = snapshot::take(&machine, &stamp, &mut build_ids, || ());
             // Nobody waits any more when the collector stops meanwhile.
             drop(send.send((taken, build_ids)));
@@ -304,6 +335,11 @@ impl Work {
         self.govern.throttled_ns += throttled.sum::<u64>();
         let excluded = collected.tallies.iter().map(|tally| tally.excluded);
         metrics::EXCLUDED.add(excluded.sum());
+        let taken = collected
+            .tallies
+            .iter()
+            .map(|tally| tally.produced + tally.excluded);
+        metrics::HANDLER.add(taken.sum::<u64>() * u64::from(self.it.config.budget.sample_ns));
         for count in &counts {
             metrics::SAMPLES.add(count.produced);
             metrics::LOST.add(count.lost);
@@ -430,6 +466,11 @@ impl Work {
             None => Ok(()),
         }
     }
+}
+
+/// Of this thread, and of those it starts from now on.
+fn set_nice(nice: i32) -> rustix::io::Result<()> {
+    setpriority_process(Some(rustix::thread::gettid()), nice)
 }
 
 /// `None`: not wanted, or there is no thread for it.

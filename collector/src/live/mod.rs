@@ -57,79 +57,121 @@ pub async fn run_reporting(
     reporter: Reporter,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let grace = Duration::from_millis(config.stop_grace_ms);
-    let endpoint = config.endpoint.clone();
     let symbols = Arc::new(LiveSymbols::new(
         Machine::default(),
         config.symbol_file_bytes_max,
     ));
     let warming = Arc::clone(&symbols);
-    let warmed = tokio::task::spawn_blocking(move || warming.warm());
     let symbols: Arc<dyn SymbolProvider> = symbols;
-    let for_open = reporter.clone();
-    let stopped: Arc<AtomicBool> = Arc::default();
-    let for_signals = stopped.clone();
-    let (job, spool, epoch) =
-        tokio::task::spawn_blocking(move || open(config, for_open, stopped)).await??;
+    let warmed = tokio::task::spawn_blocking(move || warming.warm());
     // A thread that panicked only means that symbols are read when they are asked for.
     drop(warmed.await);
-
-    let switched = tokio::spawn(follow_signals(for_signals));
-    // The thread stops with `stop`, or when the uplink cannot go on.
-    let intake = stop.child_token();
-    let (ended, end) = tokio::sync::oneshot::channel();
-    let intake_stop = intake.clone();
-    std::thread::Builder::new()
-        .name("mw-collect".to_owned())
-        .spawn(move || {
-            // The other side is gone only when the process is, too.
-            drop(ended.send(job.run(&intake_stop)));
-        })
-        .context("cannot start the collector's thread")?;
-
-    let uplink_stop = CancellationToken::new();
-    let sender = Sender {
-        endpoint,
-        spool: spool.clone(),
-        epoch: epoch.clone(),
-        symbols,
-        observer: observe(reporter),
-        stop: uplink_stop.clone(),
-    };
-    let _stopped_in_any_case = uplink_stop.clone().drop_guard();
-    let mut sent = sender.start().context("cannot start the sending thread")?;
-    tokio::pin!(end);
-    let collected = tokio::select! {
-        ended = &mut end => ended,
-        failed = &mut sent => {
-            intake.cancel();
-            let ended = (&mut end).await;
-            failed.unwrap_or(Ok(()))?;
-            ended
+    let stopped: Arc<AtomicBool> = Arc::default();
+    let switched = tokio::spawn(follow_signals(stopped.clone()));
+    let ended = loop {
+        let run = Run {
+            config: config.clone(),
+            reporter: reporter.clone(),
+            stopped: stopped.clone(),
+            symbols: symbols.clone(),
+        };
+        match run.until(&stop).await {
+            Ok(Ended::OtherCpus) if !stop.is_cancelled() => {
+                tracing::info!("CPUs came or went: everything is opened anew, as another run");
+            }
+            ended => break ended.map(drop),
         }
     };
-    let collected =
-        collected.unwrap_or_else(|_| Err(anyhow::anyhow!("the collector's thread panicked")));
-    if collected.is_ok() && !uplinks_done(&epoch) {
-        // What this run wrote may still be taken; the rest waits in the spool.
-        if let Ok(outcome) = tokio::time::timeout(grace, &mut sent).await {
-            outcome.unwrap_or(Ok(()))?;
-        } else {
-            let batches = epoch.unacked();
-            tracing::info!(batches, "stopped, unacked batches stay in the spool");
-        }
-    }
     switched.abort();
-    uplink_stop.cancel();
-    if !sent.is_terminated() {
-        // What it had to say is no news any more; that it has ended is.
-        drop(sent.await);
+    ended
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// It was told to.
+    Stopped,
+    /// Other CPUs are online than it has events on.
+    OtherCpus,
+}
+
+/// One run: a source with its own epoch.
+struct Run {
+    config: Config,
+    reporter: Reporter,
+    stopped: Arc<AtomicBool>,
+    symbols: Arc<dyn SymbolProvider>,
+}
+
+impl Run {
+    async fn until(self, stop: &CancellationToken) -> anyhow::Result<Ended> {
+        let Self {
+            config,
+            reporter,
+            stopped,
+            symbols,
+        } = self;
+        let grace = Duration::from_millis(config.stop_grace_ms);
+        let endpoint = config.endpoint.clone();
+        let for_open = reporter.clone();
+        let (job, spool, epoch) =
+            tokio::task::spawn_blocking(move || open(config, for_open, stopped)).await??;
+        // The thread stops with `stop`, or when the uplink cannot go on.
+        let intake = stop.child_token();
+        let (ended, end) = tokio::sync::oneshot::channel();
+        let intake_stop = intake.clone();
+        std::thread::Builder::new()
+            .name("mw-collect".to_owned())
+            .spawn(move || {
+                // The other side is gone only when the process is, too.
+                drop(ended.send(job.run(&intake_stop)));
+            })
+            .context("cannot start the collector's thread")?;
+
+        let uplink_stop = CancellationToken::new();
+        let sender = Sender {
+            endpoint,
+            spool: spool.clone(),
+            epoch: epoch.clone(),
+            symbols,
+            observer: observe(reporter),
+            stop: uplink_stop.clone(),
+        };
+        let _stopped_in_any_case = uplink_stop.clone().drop_guard();
+        let mut sent = sender.start().context("cannot start the sending thread")?;
+        tokio::pin!(end);
+        let collected = tokio::select! {
+            ended = &mut end => ended,
+            failed = &mut sent => {
+                intake.cancel();
+                let ended = (&mut end).await;
+                failed.unwrap_or(Ok(()))?;
+                ended
+            }
+        };
+        let collected =
+            collected.unwrap_or_else(|_| Err(anyhow::anyhow!("the collector's thread panicked")));
+        // After a change of CPUs the next run sends what is left.
+        if matches!(collected, Ok(Ended::Stopped)) && !uplinks_done(&epoch) {
+            // What this run wrote may still be taken; the rest waits in the spool.
+            if let Ok(outcome) = tokio::time::timeout(grace, &mut sent).await {
+                outcome.unwrap_or(Ok(()))?;
+            } else {
+                let batches = epoch.unacked();
+                tracing::info!(batches, "stopped, unacked batches stay in the spool");
+            }
+        }
+        uplink_stop.cancel();
+        if !sent.is_terminated() {
+            // What it had to say is no news any more; that it has ended is.
+            drop(sent.await);
+        }
+        if epoch.unacked() == 0 {
+            let retired = tokio::task::spawn_blocking(move || spool.retire(&epoch)).await?;
+            retired.context("cannot clear the spool")?;
+        }
+        collected
     }
-    if epoch.unacked() == 0 {
-        let retired = tokio::task::spawn_blocking(move || spool.retire(&epoch)).await?;
-        retired.context("cannot clear the spool")?;
-    }
-    collected
 }
 
 /// SIGUSR1 stops sampling, SIGUSR2 starts it again.
@@ -163,10 +205,10 @@ enum Job {
 }
 
 impl Job {
-    fn run(self, stop: &CancellationToken) -> anyhow::Result<()> {
+    fn run(self, stop: &CancellationToken) -> anyhow::Result<Ended> {
         match self {
             Self::Collect(collect) => collect.run(stop),
-            Self::Alone(alone) => alone.run(stop),
+            Self::Alone(alone) => alone.run(stop).map(|()| Ended::Stopped),
         }
     }
 }
@@ -197,6 +239,7 @@ fn open(
     let selection = Selection::new(&config.select)?;
     let host_lock = hold(&config.host_lock)?;
     let spool = Arc::new(Spool::open(&config.spool.dir, config.spool.max_bytes)?);
+    let online = machine.online_cpus();
     let set = open_events(&config, &machine)?;
     let hostname = facts::hostname(&config, &machine);
     let source = Source {
@@ -262,6 +305,7 @@ fn open(
         _host_lock: host_lock,
         stopped,
         selection,
+        online,
     };
     Ok((Job::Collect(Box::new(collect)), spool, epoch))
 }

@@ -26,6 +26,7 @@ pub(super) fn read(machine: &Machine, changes: &mut Changes, out: &mut Out) {
         ("samples", metrics::SAMPLES.get(), "samples"),
         ("lost", metrics::LOST.get(), "samples"),
         ("excluded", metrics::EXCLUDED.get(), "samples"),
+        ("handler", metrics::HANDLER.get(), "ns"),
         ("packed", metrics::PACKED_BYTES.get(), "bytes"),
         ("sent", metrics::SENT_BYTES.get(), "bytes"),
     ] {

@@ -12,7 +12,7 @@ use crate::config::{Config, RingConfig};
 use crate::count::CounterAbsent;
 use crate::events::machine::Machine;
 use crate::events::{
-    EventSpec, explain, is_counted, open_with_less, raise_file_limit, side_band_attr,
+    EventSpec, explain, is_counted, open_with_less, raise_file_limit, ring_sizes, side_band_attr,
 };
 use crate::ring::{Ring, ring_size};
 use crate::sys::{Descriptor, Place};
@@ -75,7 +75,7 @@ impl EventSet {
         raise_file_limit();
         let target = options.target;
         let page = Machine::page_size();
-        let rings = RingConfig::default();
+        let rings = ring_sizes(&RingConfig::default(), machine);
         let mut bytes = rings.sample_bytes;
         let mut attr = side_band_attr(&Config::default(), ring_size(bytes, page));
         attr.flags = attr.flags.with_context_switch(options.switches);

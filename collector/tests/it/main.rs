@@ -9,6 +9,7 @@
 )]
 
 mod cgroups;
+mod cpus;
 mod decoder;
 mod govern;
 mod import;

@@ -67,14 +67,14 @@ impl Work {
         Ok(())
     }
 
-    /// Each batch has costs of its own, so a fast machine makes large ones: as large as half of a ring allows, which gets its
-    /// room back with the batch.
+    /// Each batch has costs of its own, so a fast machine makes large ones: as large as a quarter of a ring allows. The ring gets
+    /// its room back with the batch; the rest of it is for the time until then.
     pub(super) fn is_full(&self) -> bool {
-        let is_half = |ring: &Ring| ring.held() >= ring.size() as u64 / 2;
+        let is_long = |ring: &Ring| ring.held() >= ring.size() as u64 / 4;
         let mut cpus = self.it.set.cpus.iter();
         self.collected.len() >= BATCH_BYTES
             || cpus.any(|cpu| {
-                is_half(&cpu.side_ring) || cpu.samples.iter().any(|one| is_half(&one.ring))
+                is_long(&cpu.side_ring) || cpu.samples.iter().any(|one| is_long(&one.ring))
             })
     }
 
