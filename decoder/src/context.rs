@@ -4,7 +4,7 @@ use memwide_model::Context;
 
 /// What the name of a kernel function says, if it is the way into the kernel.
 pub(crate) fn entry_context(name: &str) -> Option<Context> {
-    const NAMES: [(&str, Context); 52] = [
+    const NAMES: [(&str, Context); 53] = [
         ("asm_exc_nmi", Context::Nmi),
         ("exc_nmi", Context::Nmi),
         ("end_repeat_nmi", Context::Nmi),
@@ -50,6 +50,8 @@ pub(crate) fn entry_context(name: &str) -> Option<Context> {
         ("entry_SYSCALL_64", Context::Syscall),
         ("el0_svc", Context::Syscall),
         ("el0_svc_common", Context::Syscall),
+        // A new task's way out of the call that made it.
+        ("schedule_tail", Context::Syscall),
         ("do_idle", Context::Idle),
         ("cpu_startup_entry", Context::Idle),
         ("default_idle", Context::Idle),
@@ -118,6 +120,8 @@ pub(crate) fn context(mode: Mode, task: Task, entry: Option<Context>) -> Context
         _ if task.profiler => Context::Profiler,
         Mode::User => Context::User,
         Mode::Kernel => match entry {
+            // Threads of the kernel make no calls; they too begin where a new task does.
+            Some(Context::Syscall) if task.kthread => Context::Kthread,
             // A thread's own start says no more than the task does.
             Some(found) if !matches!(found, Context::Kthread | Context::Idle) => found,
             _ if task.idle => Context::Idle,
@@ -141,6 +145,7 @@ mod tests {
             ("sysvec_apic_timer_interrupt", Some(Context::Timer)),
             ("sysvec_reschedule_ipi", Some(Context::Irq)),
             ("handle_softirqs", Some(Context::Softirq)),
+            ("schedule_tail", Some(Context::Syscall)),
             ("clear_page_erms", None),
         ] {
             assert_eq!(entry_context(name), context, "{name}");
@@ -173,6 +178,12 @@ mod tests {
             ),
             (Mode::Kernel, idle, Some(Context::Irq), Context::Irq),
             (Mode::Kernel, idle, Some(Context::Kthread), Context::Idle),
+            (
+                Mode::Kernel,
+                kthread,
+                Some(Context::Syscall),
+                Context::Kthread,
+            ),
             (Mode::Kernel, kthread, None, Context::Kthread),
             (
                 Mode::Kernel,

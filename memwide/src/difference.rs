@@ -166,7 +166,9 @@ pub(crate) fn document(
             notes.push(format!("{event}: only in {}", after.path.display()));
         }
     }
-    if events.is_empty() {
+    if left.iter().any(|left| left.unfit) {
+        notes.push("nothing is compared where no sample fits the filter".to_owned());
+    } else if events.is_empty() {
         notes.push("the files have no event in common: nothing can be compared".to_owned());
     } else {
         notes.push(format!(

@@ -38,10 +38,9 @@ impl Failure {
     }
 
     /// Prints `memwide: what: why: why` and gives the exit code.
-    #[expect(clippy::print_stderr, reason = "this is where errors become text")]
     pub(crate) fn print(&self) -> ExitCode {
         if !self.is_closed_pipe() {
-            eprintln!("memwide: {}", Chain(self.error.as_ref()));
+            crate::output::say(&Chain(self.error.as_ref()).to_string());
         }
         ExitCode::from(self.code)
     }

@@ -8,6 +8,7 @@ pub(crate) use shards::Shard;
 
 use crate::cli::SymbolArgs;
 use crate::failure::Failure;
+use crate::output::grouped;
 use memwide_decoder::Mode;
 use memwide_decoder::edge::{FileSource, Places};
 use memwide_decoder::local::{LocalSample, LocalSession, Skipped, Wanted};
@@ -222,6 +223,7 @@ impl Recording {
         mut each: impl FnMut(&mut Leftovers, &FileRecord<'_>) -> ControlFlow<()>,
     ) -> Result<Leftovers, Failure> {
         let unfinished = self.file.unfinished();
+        let events = Arc::clone(self.file.events());
         let feature_cut = self.file.feature_cut();
         let mut left = Leftovers::default();
         let path = self.path;
@@ -247,12 +249,13 @@ impl Recording {
                 }
             };
             left.records += 1;
-            left.note(&item.record);
+            left.note(&item.record, || events.time_of(item.event, &item.record));
             if each(&mut left, &item).is_break() {
                 left.stopped = true;
                 break;
             }
         }
+        left.lost = left.lost.max(left.lost_counted);
         left.cut = records.cut().or(feature_cut);
         left.early_flushes = records.early_flushes();
         left.foreign = records.skipped();
@@ -314,6 +317,8 @@ pub(crate) struct Leftovers {
     pub(crate) skipped: Skipped,
     /// Records the recorder lost.
     pub(crate) lost: u64,
+    /// Samples that found no room, as the kernel counted them for each event; in `lost` when all is read.
+    lost_counted: u64,
     /// Samples the hardware or the kernel dropped.
     pub(crate) lost_samples: u64,
     /// Pieces of hardware trace, which is not decoded.
@@ -338,6 +343,8 @@ pub(crate) struct Leftovers {
     pub(crate) early_flushes: u64,
     /// The reader wanted no more.
     pub(crate) stopped: bool,
+    /// There is a filter, and none of the samples fits it.
+    pub(crate) unfit: bool,
     damage: Option<InputError>,
     /// Files with symbols that were refused.
     pub(crate) refused: Refused,
@@ -345,17 +352,22 @@ pub(crate) struct Leftovers {
 
 impl Leftovers {
     #[inline]
-    fn note(&mut self, record: &RawRecord<'_>) {
+    fn note(&mut self, record: &RawRecord<'_>, time: impl FnOnce() -> Option<u64>) {
         match record.kind {
             kind::SAMPLE | kind::MMAP | kind::MMAP2 | kind::COMM | kind::FORK | kind::EXIT => {}
-            _ => self.note_other(record),
+            _ => self.note_other(record, time),
         }
     }
 
-    fn note_other(&mut self, record: &RawRecord<'_>) {
+    fn note_other(&mut self, record: &RawRecord<'_>, time: impl FnOnce() -> Option<u64>) {
         match record.kind {
             kind::LOST | kind::LOST_SAMPLES => match Record::parse(*record) {
                 Ok(Record::Lost(lost)) => self.lost = self.lost.saturating_add(lost.lost),
+                // Without a time it is perf's: what the events' counters of lost samples said in the end. That is once more what
+                // the records of lost ones say, or more where those were lost too.
+                Ok(Record::LostSamples(lost)) if time() == Some(0) => {
+                    self.lost_counted = self.lost_counted.saturating_add(lost.lost);
+                }
                 Ok(Record::LostSamples(lost)) => {
                     self.lost_samples = self.lost_samples.saturating_add(lost.lost);
                 }
@@ -418,11 +430,13 @@ impl Leftovers {
                 "times the order of samples is uncertain: the file marks no rounds",
             ),
         ];
-        let mut lines: Vec<String> = counted
+        let unfit = self.unfit.then(|| self.nothing());
+        let mut lines: Vec<String> = unfit.into_iter().collect();
+        let counted = counted
             .iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
+            .map(|(count, what)| format!("{count} {what}"));
+        lines.extend(counted);
         if let Some(spe) = self.spe {
             lines.extend(spe_lines(spe));
         } else if self.aux > 0 {
@@ -445,6 +459,17 @@ impl Leftovers {
             _ => "the recorder was killed: the file has no header features".to_owned(),
         }));
         lines
+    }
+
+    /// Why there is nothing to show.
+    pub(crate) fn nothing(&self) -> String {
+        match self.shown.samples {
+            0 => "the file has no samples".to_owned(),
+            samples => format!(
+                "none of the file's {} samples fits the filter",
+                grouped(samples)
+            ),
+        }
     }
 
     /// Records of all kinds that the recorder had no room for.
@@ -472,12 +497,11 @@ impl Leftovers {
     }
 
     /// Prints the lines to standard error; why the file is not whole is said by [`Leftovers::into_result`], if that ends badly.
-    #[expect(clippy::print_stderr, reason = "said beside the answer, not in it")]
     pub(crate) fn say(&self) {
         let lines = self.lines();
         let said_later = usize::from(self.incomplete().is_some() && self.is_bad());
         for line in &lines[..lines.len() - said_later] {
-            eprintln!("memwide: {}: {line}", self.path.display());
+            crate::output::say(&format!("{}: {line}", self.path.display()));
         }
     }
 

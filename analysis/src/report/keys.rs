@@ -8,6 +8,7 @@
 use super::names::{Names, Place};
 use super::nodes::{Nodes, UNKNOWN};
 use super::symbol_numbers::SymbolNumbers;
+use crate::sharing::is_of_process;
 use crate::source::{line_or_place, name_of};
 use crate::stacks::inlined_name;
 use memwide_decoder::local::{LocalSample, Named, Wanted};
@@ -456,10 +457,7 @@ impl Reader {
             (_, Region::Shared) => 's',
             _ => level(sample),
         };
-        let of_process = match sample.derived.region {
-            Region::Anonymous | Region::Heap | Region::Stack | Region::Vdso => mode != 'X',
-            _ => false,
-        };
+        let of_process = mode != 'X' && is_of_process(sample.derived.region, Some(data.dso));
         let process = if of_process { number(sample.pid()) } else { 0 };
         let owner =
             (u64::from(level(sample)) << 56) ^ (process << FILE_BITS) ^ self.texts.text(data.dso);

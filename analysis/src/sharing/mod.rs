@@ -101,6 +101,16 @@ pub struct Access<'a> {
     pub watched: bool,
 }
 
+/// Whether each process has this memory for itself, by perf's rule: what no file backs and nobody shares, also where a variable of
+/// `.bss` lies in it.
+pub(crate) fn is_of_process(region: Region, dso: Option<&str>) -> bool {
+    dso == Some("//anon")
+        || matches!(
+            region,
+            Region::Anonymous | Region::Heap | Region::Stack | Region::Vdso
+        )
+}
+
 impl<'a> Access<'a> {
     /// Of a sample.
     pub fn of(sample: &LocalSample<'a>) -> Self {
@@ -323,10 +333,7 @@ impl Lines {
         let bytes = self.size.bytes();
         let is_private = access.data_dso.is_some()
             && access.mode != Mode::Kernel
-            && matches!(
-                access.region,
-                Region::Anonymous | Region::Heap | Region::Stack | Region::Vdso
-            );
+            && is_of_process(access.region, access.data_dso);
         let key = LineKey {
             mode: access.mode,
             dso: self.names.intern(access.data_dso.unwrap_or_default()),

@@ -52,6 +52,19 @@ fn check(accesses: &[Access<'_>], kind: Kind) -> Verdict {
 }
 
 #[test]
+fn variables_in_memory_that_no_file_backs_are_each_processs_own() {
+    let of = |pid: u32, dso| Access {
+        pid,
+        region: Region::Global,
+        data_dso: Some(dso),
+        ..access(LOAD, 0x40, pid)
+    };
+    let count = |dso| lines(&[of(10, dso), of(11, dso)]).count();
+    assert_eq!(count("//anon"), 2);
+    assert_eq!(count("/bin/prog"), 1, "as perf has it");
+}
+
+#[test]
 fn writers_at_other_offsets_make_false_sharing() {
     let verdict = check(
         &[

@@ -1,7 +1,7 @@
 //! `memwide diff`: two files, row by row.
 
 use super::of_server;
-use super::on_file::{OnFile, estimator};
+use super::on_file::{OnFile, check_weights, estimator};
 use crate::cli::{DiffArgs, Format};
 use crate::difference::{Builds, Recorded, document};
 use crate::failure::Failure;
@@ -66,6 +66,7 @@ fn read(
     let wanted = wanted.fold(Builds::wanted(keys), |all, one| all | one);
     let file = OnFile::open(path, &args.samples, wanted)?;
     let recording = file.recording();
+    check_weights(by, recording.events())?;
     let mut rows = Rows::new(keys.to_vec(), by, recording.events(), recording.features());
     let mut builds = Builds::default();
     let left = file.each(|sample| {

@@ -1,6 +1,6 @@
 //! `memwide flamegraph`: call paths by an estimator, as a picture, folded lines or JSON.
 
-use super::on_file::{OnFile, check_weights, estimator, unit, value};
+use super::on_file::{MIXED, OnFile, check_weights, estimator, unit, value};
 use crate::cli::{FilterArgs, FlamegraphArgs, ServerArgs, TreeFormat};
 use crate::failure::Failure;
 use crate::flamegraph::{Picture, svg, tree};
@@ -44,15 +44,23 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
         stacks.add(&path, value(sample, by));
     })?;
     let named = events.events().iter().zip(&counts);
-    let of: Vec<&str> = named
+    let of = named
         .filter(|(_, count)| **count > 0)
-        .map(|(event, _)| event.name.as_str())
-        .collect();
+        .map(|(event, _)| event);
+    let unit = unit(by, of.clone());
+    let of: Vec<&str> = of.map(|event| event.name.as_str()).collect();
+    if unit == MIXED {
+        let wrong = anyhow::anyhow!(
+            "periods of {} do not add up: of clocks they are nanoseconds, of others events; take one with -F event=NAME, or --by samples",
+            of.join(", ")
+        );
+        return Err(Failure::usage(wrong));
+    }
     let about = format!(
         "by {}: {} {} in {} samples of {}",
         by.name(),
         grouped(stacks.total()),
-        unit(by),
+        unit,
         grouped(stacks.n()),
         if of.is_empty() {
             "no event".to_owned()
@@ -64,9 +72,9 @@ pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
         stacks: &stacks,
         title: args.input.display().to_string(),
         about: about.clone(),
-        unit: unit(by),
+        unit,
         json: json!({
-            "estimator": by.name(), "unit": unit(by), "samples": stacks.n(), "events": of,
+            "estimator": by.name(), "unit": unit, "samples": stacks.n(), "events": of,
             "tree": tree(&stacks), "completeness": completeness(&left),
         }),
     };

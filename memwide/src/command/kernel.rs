@@ -1,7 +1,7 @@
 //! `memwide kernel`: what the kernel does for a process, and what interrupts it.
 
 use super::of_server;
-use super::on_file::{Answer, OnFile};
+use super::on_file::{Answer, OnFile, period_unit};
 use crate::cli::KernelArgs;
 use crate::failure::Failure;
 use crate::output::{Listing, Section, grouped, width};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &KernelArgs) -> Result<(), Failure> {
         .wide("rate_high", "high", "samples/s")
         .wide("loads", "loads", "n")
         .wide("stores", "stores", "n")
-        .wide("period", "period", "events")
+        .wide("period", "period", period_unit(events.events()))
         .column("event", "event", "");
     for row in &rows {
         listing.push(vec![

@@ -9,7 +9,7 @@ use memwide_analysis::report::{Estimator, Filter, Measures, Weights};
 use memwide_decoder::edge::FileSource;
 use memwide_decoder::local::{LocalSample, LocalSession, Wanted};
 use memwide_perf_abi::RawRecord;
-use memwide_perf_abi::file::EventTable;
+use memwide_perf_abi::file::{Event, EventTable};
 use serde_json::Value;
 use std::io;
 use std::ops::ControlFlow;
@@ -57,14 +57,17 @@ impl OnFile {
         mut each: impl FnMut(&LocalSample<'_>),
         then: impl FnOnce(&mut LocalSession<FileSource>),
     ) -> Result<Leftovers, Failure> {
-        let filter = self.filter;
+        let (filter, mut fits) = (self.filter, false);
         let taken = |sample: &LocalSample<'_>| {
             if filter.takes(sample) {
+                fits = true;
                 each(sample);
             }
             ControlFlow::Continue(())
         };
-        self.recording.each_then(taken, then)
+        let mut left = self.recording.each_then(taken, then)?;
+        left.unfit = !fits && !filter.is_empty();
+        Ok(left)
     }
 
     /// Gives every sample that counts.
@@ -85,12 +88,16 @@ impl OnFile {
         other: impl FnMut(&RawRecord<'_>, Option<usize>),
         mut each: impl FnMut(&LocalSample<'_>, bool),
     ) -> Result<Leftovers, Failure> {
-        let filter = self.filter;
+        let (filter, mut fits) = (self.filter, false);
         let judged = |sample: &LocalSample<'_>| {
-            each(sample, filter.takes(sample));
+            let is_fit = filter.takes(sample);
+            fits |= is_fit;
+            each(sample, is_fit);
             ControlFlow::Continue(())
         };
-        self.recording.each_with(other, judged, |_| {})
+        let mut left = self.recording.each_with(other, judged, |_| {})?;
+        left.unfit = !fits && !filter.is_empty();
+        Ok(left)
     }
 }
 
@@ -139,7 +146,8 @@ impl Answer {
         format: Format,
         limit: usize,
     ) -> Result<(), Failure> {
-        let mut notes = self.notes;
+        // What is said of an empty selection is not true of the file.
+        let mut notes = if left.unfit { Vec::new() } else { self.notes };
         let listing = self.listing.limited(limit, &mut notes);
         let mut json = self.json;
         json["rows"] = listing.json();
@@ -147,7 +155,7 @@ impl Answer {
         json["completeness"] = completeness(&left);
         let mut sections = vec![Section {
             title: String::new(),
-            about: self.about,
+            about: if left.unfit { Vec::new() } else { self.about },
             table: listing.table(width()),
         }];
         sections.extend(self.more);
@@ -189,11 +197,31 @@ pub(super) fn value(sample: &LocalSample<'_>, by: Estimator) -> u64 {
     Measures::of(sample).sum(by)
 }
 
-/// Unit of an estimator.
-pub(super) fn unit(by: Estimator) -> &'static str {
+/// Unit of an estimator of these events.
+pub(super) fn unit<'a>(by: Estimator, events: impl IntoIterator<Item = &'a Event>) -> &'static str {
     match by {
         Estimator::Samples => "samples",
         Estimator::Weight | Estimator::PerfWeight => "cycles",
-        Estimator::Period => "events",
+        Estimator::Period => period_unit(events),
     }
 }
+
+/// What periods count: clocks count nanoseconds.
+pub(super) fn period_unit<'a>(events: impl IntoIterator<Item = &'a Event>) -> &'static str {
+    let (mut clocks, mut others) = (false, false);
+    for event in events {
+        *if event.attr.is_clock() {
+            &mut clocks
+        } else {
+            &mut others
+        } = true;
+    }
+    match (clocks, others) {
+        (true, true) => MIXED,
+        (true, false) => "ns",
+        (false, _) => "events",
+    }
+}
+
+/// Unit of periods of clocks and of other events, which do not add up.
+pub(super) const MIXED: &str = "events, ns of clocks";

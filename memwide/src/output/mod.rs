@@ -24,10 +24,10 @@ pub(crate) fn create(path: &Path) -> anyhow::Result<File> {
         .with_context(|| format!("cannot write {}; name another file with -o", path.display()))
 }
 
-/// Says a line beside an answer.
-#[expect(clippy::print_stderr, reason = "standard output is the answer's")]
+/// Says a line beside an answer. Nothing is done about a standard error that cannot be written to: the answer is elsewhere, and the
+/// exit code says the rest.
 pub(crate) fn say(line: &str) {
-    eprintln!("memwide: {line}");
+    let _ = writeln!(io::stderr(), "memwide: {line}");
 }
 
 /// One column of an answer.
@@ -217,7 +217,14 @@ mod tests {
         assert_eq!(table.to_text(40).unwrap(), format!("{lines}{name}\n"));
         let narrow = table.to_text(27).unwrap();
         assert!(
-            narrow.ends_with("a_function_of_the_tree_bel…\n"),
+            narrow.ends_with("a_function_of…he_tree_below\n"),
+            "{narrow}"
+        );
+        let mut callers = table;
+        callers.rows[1][0] = json!("map ← leak ← a_function ← main");
+        let narrow = callers.to_text(27).unwrap();
+        assert!(
+            narrow.ends_with("map ← leak ← a_function ← …\n"),
             "{narrow}"
         );
     }

@@ -264,14 +264,23 @@ fn line(
         if taken <= width {
             text.push_str(cell);
         } else {
-            text.extend(cell.chars().take(width.saturating_sub(1)));
-            text.push('…');
+            push_cut(text, cell, taken, width);
         }
         if !*right {
             push_blanks(text, pad);
         }
     }
     text.truncate(text.trim_end().len());
+}
+
+/// A text of `taken` columns in fewer. A name loses its middle: its end says as much as its beginning, as the method behind a long
+/// type does. Callers lose the outer ones.
+fn push_cut(text: &mut String, cell: &str, taken: usize, width: usize) {
+    let kept = width.saturating_sub(1);
+    let tail = if cell.contains(" ← ") { 0 } else { kept / 2 };
+    text.extend(cell.chars().take(kept - tail));
+    text.push('…');
+    text.extend(cell.chars().skip(taken.saturating_sub(tail)));
 }
 
 fn push_blanks(text: &mut String, mut count: usize) {

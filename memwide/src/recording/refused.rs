@@ -29,14 +29,15 @@ impl Refused {
     }
 
     /// Names them on standard error.
-    #[expect(clippy::print_stderr, reason = "said beside the answer, not in it")]
     pub(super) fn say(&self) {
         for refused in self.kept.iter().take(SAID) {
-            eprintln!("memwide: names are missing: {refused}");
+            crate::output::say(&format!("names are missing: {refused}"));
         }
         let hidden = self.kept.len().saturating_sub(SAID) as u64 + self.more;
         if hidden > 0 {
-            eprintln!("memwide: names are missing: {hidden} more files were refused");
+            crate::output::say(&format!(
+                "names are missing: {hidden} more files were refused"
+            ));
         }
     }
 }

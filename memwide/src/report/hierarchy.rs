@@ -1,6 +1,6 @@
 //! Levels of a report as a table, CSV or JSON.
 
-use super::render::{about, ci, completeness, insert_measures, nothing, value};
+use super::render::{about, ci, completeness, insert_measures, value};
 use crate::cli::Format;
 use crate::output::{Column, Table, grouped};
 use crate::recording::Leftovers;
@@ -46,7 +46,7 @@ pub(crate) fn hierarchy(
         .map(|(event, total)| about(rows, event, total))
         .collect();
     if count == 0 {
-        notes.push(nothing(left));
+        notes.push(left.nothing());
     }
     if count > out.len() {
         notes.push(format!(

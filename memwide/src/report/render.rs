@@ -228,7 +228,7 @@ fn for_people(
         .map(|(event, total)| about(rows, *event, total))
         .collect();
     if totals.is_empty() {
-        notes.push(nothing(left));
+        notes.push(left.nothing());
     }
     notes.extend(calls.note());
     if all > ready.len() {
@@ -261,17 +261,6 @@ pub(super) fn about(rows: &Rows, event: usize, total: &Measures) -> String {
         rows.estimator(event).name()
     ));
     text
-}
-
-/// Why there is nothing to show.
-pub(super) fn nothing(left: &Leftovers) -> String {
-    match left.shown.samples {
-        0 => "the file has no samples".to_owned(),
-        samples => format!(
-            "none of the file's {} samples fits the filter",
-            grouped(samples)
-        ),
-    }
 }
 
 fn for_spreadsheets(rows: &Rows, ready: &[Ready<'_>], calls: Calls) -> Table {

@@ -20,7 +20,7 @@ pub(super) fn print(
 ) -> Result<(), Failure> {
     let (sure, unsure): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.is_sure);
-    let verdict = verdict(&sure, &unsure, taken);
+    let verdict = verdict(&sure, &unsure, taken, seen.left.unfit);
     let file = file_name(args, taken);
     let mut sections = vec![Section {
         title: format!("Verdict: {verdict}"),
@@ -95,7 +95,7 @@ pub(super) fn print(
     Ok(())
 }
 
-fn verdict(sure: &[&Finding], unsure: &[&Finding], taken: &Taken) -> String {
+fn verdict(sure: &[&Finding], unsure: &[&Finding], taken: &Taken, is_unfit: bool) -> String {
     let blind: Vec<&str> = taken
         .steps
         .iter()
@@ -111,6 +111,7 @@ fn verdict(sure: &[&Finding], unsure: &[&Finding], taken: &Taken) -> String {
         ([], []) if !taken.steps.iter().any(Step::is_taken) => {
             format!("cannot tell: no event tells of memory{blind}")
         }
+        ([], []) if is_unfit => format!("cannot tell: no sample fits the filter{blind}"),
         ([], []) => format!("nothing above the thresholds{blind}"),
         ([], [first, ..]) => format!(
             "cannot tell: {}, but too little was seen{blind}",

@@ -2,7 +2,7 @@
 
 use super::{Measured, Measurement, Printer};
 use crate::cli::StatArgs;
-use crate::command::on_file::Answer;
+use crate::command::on_file::{Answer, period_unit};
 use crate::failure::Failure;
 use crate::output::Listing;
 use crate::recording::Recording;
@@ -196,14 +196,20 @@ fn samples(args: &StatArgs, input: &Path) -> Result<(), Failure> {
         }
         ControlFlow::Continue(())
     })?;
+    let used = events.events().iter().zip(&totals);
+    let unit = period_unit(
+        used.filter(|(_, total)| total.samples > 0)
+            .map(|(event, _)| event),
+    );
+    let rate_unit = format!("{unit}/s");
     let mut listing = Listing::default()
         .column("samples", "samples", "n")
-        .column("period", "sum of periods", "events")
+        .column("period", "sum of periods", unit)
         .column("event", "event", "")
         .column("seconds", "first to last", "s")
-        .column("rate", "rate", "events/s")
-        .wide("rate_low", "low", "events/s")
-        .wide("rate_high", "high", "events/s")
+        .column("rate", "rate", &rate_unit)
+        .wide("rate_low", "low", &rate_unit)
+        .wide("rate_high", "high", &rate_unit)
         .programs("tier", "");
     for (event, total) in events.events().iter().zip(&totals) {
         if total.samples == 0 && event.name.starts_with("dummy") {
