@@ -105,21 +105,15 @@ pub(crate) async fn publish(
                 return Ok(Outcome::Committed(sequence));
             }
             Err(failure) if !failure.is_retryable() => return Err(failure),
-            Err(failure) => {
-                if backoff.attempts() == TELL_ATTEMPTS {
-                    tracing::warn!(partition = flush.partition, error = %Chain(&failure), "flush not taken; trying on");
-                }
-                if backoff.attempts() >= TELL_ATTEMPTS {
-                    told.held(flush.partition, Chain(&failure).to_string());
-                }
-                tracing::debug!(partition = flush.partition, error = %Chain(&failure), "flush not answered");
-            }
+            Err(failure) => tell(told, flush.partition, backoff.attempts(), &failure),
         }
         // The answer may be lost, the flush committed. Only the leader's cursor says.
         let read = loop {
             match read_cursor(nats, flush.partition).await {
                 Ok(read) => break read,
                 Err(failure) if failure.is_retryable() => {
+                    // A server that has switched JetStream off, as for want of room, answers this no more either.
+                    tell(told, flush.partition, backoff.attempts(), &failure);
                     if pause(&mut backoff, stop).await {
                         return Ok(Outcome::Stopped);
                     }
@@ -146,6 +140,17 @@ pub(crate) async fn publish(
         }
     }
     Ok(Outcome::Stopped)
+}
+
+/// Says why a flush is not taken, once it has been tried often enough.
+fn tell(told: &Flushes, partition: u16, attempts: u32, failure: &StreamError) {
+    if attempts == TELL_ATTEMPTS {
+        tracing::warn!(partition, error = %Chain(failure), "flush not taken; trying on");
+    }
+    if attempts >= TELL_ATTEMPTS {
+        told.held(partition, Chain(failure).to_string());
+    }
+    tracing::debug!(partition, error = %Chain(failure), "flush not answered");
 }
 
 /// True when the process stops.
