@@ -65,19 +65,14 @@ impl Ask for Allocs {
             ),
             &format!("LEFT JOIN ({sites}) AS p ON p.stack_id = s.stack_id"),
         );
-        let key = |name| Output {
-            column: Column::text(name),
-            expression: format!("s.{name}"),
-            ..Output::key("comm")
-        };
         let outputs = [
-            key("kind"),
-            key("function"),
-            key("module"),
-            key("kernel"),
-            key("comm"),
-            key("tier"),
-            key("event"),
+            Output::joined("kind"),
+            Output::joined("function"),
+            Output::joined("module"),
+            Output::joined("kernel"),
+            Output::joined("comm"),
+            Output::joined("tier"),
+            Output::joined("event"),
             Output::sum(Column::real("calls", "events"), "sum(s.n_calls)".to_owned()),
             Output::samples(&source),
             Output::weigh("calls", "sum(s.n_calls)".to_owned()),

@@ -59,11 +59,7 @@ impl Ask for Annotate {
             "s.*, l.address AS address, l.start AS start, l.source_file AS source_file, l.source_line AS source_line",
             &format!("LEFT JOIN ({PLACES}) AS l ON l.location_id = s.location_id"),
         );
-        let text = |name, expression: &str| Output {
-            column: Column::text(name),
-            expression: expression.to_owned(),
-            ..Output::key("event")
-        };
+        let text = |name, expression: &str| Output::key_of(name, expression);
         let mut outputs: Vec<Output> = [
             "function",
             "module",

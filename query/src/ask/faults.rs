@@ -49,10 +49,7 @@ impl Ask for Faults {
         ];
         let source = Source::sampled(&mut statement, filter, &keys, &states);
         let source = source.only(&format!("{KIND} != ''"));
-        let mut outputs = vec![Output {
-            expression: KIND.to_owned(),
-            ..Output::key("kind")
-        }];
+        let mut outputs = vec![Output::key_of("kind", KIND)];
         outputs.extend(keys.iter().map(|key| Output::key(key)));
         outputs.extend([
             Output::sum(

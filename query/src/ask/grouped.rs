@@ -31,11 +31,21 @@ pub(super) enum Role {
 
 impl Output {
     pub(super) fn key(name: &'static str) -> Self {
+        Self::key_of(name, Source::key(name))
+    }
+
+    /// A key that rows have no column for, or one of another name.
+    pub(super) fn key_of(name: &'static str, expression: impl Into<String>) -> Self {
         Self {
             column: Column::text(name),
-            expression: Source::key(name),
+            expression: expression.into(),
             role: Role::Key,
         }
+    }
+
+    /// A key that stands in the rows under its name, functions too: they are joined already.
+    pub(super) fn joined(name: &'static str) -> Self {
+        Self::key_of(name, format!("s.{name}"))
     }
 
     pub(super) const fn sum(column: Column, expression: String) -> Self {

@@ -78,10 +78,7 @@ impl Ask for Kernel {
         } else {
             Source::new(&mut statement, table, filter, range, &keys)
         };
-        let mut outputs = vec![Output {
-            expression: group(),
-            ..Output::key("group")
-        }];
+        let mut outputs = vec![Output::key_of("group", group())];
         outputs.extend(keys.iter().map(|key| Output::key(key)));
         outputs.extend([
             Output::samples(&source),

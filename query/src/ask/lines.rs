@@ -112,11 +112,7 @@ impl Ask for Lines {
         };
         let text = |name, expression: &str| Output::sum(Column::text(name), expression.to_owned());
         let outputs = [
-            Output {
-                column: Column::text("line_id"),
-                expression: "concat('0x', lower(hex(sipHash64(s.place))))".to_owned(),
-                ..Output::key("tier")
-            },
+            Output::key_of("line_id", "concat('0x', lower(hex(sipHash64(s.place))))"),
             Output::key("tier"),
             text("data_symbol", "any(s.data_symbol)"),
             text("data_module", "any(s.data_module)"),

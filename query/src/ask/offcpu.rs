@@ -42,13 +42,9 @@ impl Ask for Offcpu {
         let mut statement = Statement::default();
         // Who leaves a CPU tells when the next one came: of a host all switches are needed, whoever is asked for.
         let mut of_hosts = filter.clone();
-        of_hosts.clear(&[
-            Dimension::Namespace,
-            Dimension::Pod,
-            Dimension::Container,
-            Dimension::Service,
-            Dimension::Comm,
-        ]);
+        let others = Self::DIMENSIONS.iter().copied();
+        let others: Vec<Dimension> = others.filter(|one| *one != Dimension::Host).collect();
+        of_hosts.clear(&others);
         let all = conditions(&mut statement, &of_hosts, filter.range);
         let asked = conditions(&mut statement, filter, filter.range);
         let sites = sites(&format!("{asked} AND {SWITCHES}"));
@@ -69,18 +65,13 @@ impl Ask for Offcpu {
         let number = |name, unit, expression: &str| {
             Output::sum(Column::number(name, unit), expression.to_owned())
         };
-        let key = |name| Output {
-            column: Column::text(name),
-            expression: format!("s.{name}"),
-            ..Output::key("comm")
-        };
         let outputs = [
-            key("function"),
-            key("module"),
-            key("waits_in"),
-            key("comm"),
-            key("tier"),
-            key("event"),
+            Output::joined("function"),
+            Output::joined("module"),
+            Output::joined("waits_in"),
+            Output::joined("comm"),
+            Output::joined("tier"),
+            Output::joined("event"),
             seconds("off_seconds", "sum(ifNull(s.off, 0))"),
             number("spells", "spells", "count(s.off)"),
             seconds("mean", "avg(s.off)"),

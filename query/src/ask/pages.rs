@@ -65,11 +65,7 @@ impl Ask for Pages {
                 "arrayStringConcat(arrayMap(node -> if(node = 65535, '?', toString(node)), arraySort(groupUniqArrayArray({of}))), ' ')"
             )
         };
-        let text = |name, expression: String| Output {
-            column: Column::text(name),
-            expression,
-            ..Output::key("page")
-        };
+        let text = |name, expression: String| Output::key_of(name, expression);
         let aggregate = |name, expression: String| Output::sum(Column::text(name), expression);
         let mut outputs: Vec<Output> = ["host", "tier", "event", "latency_kind"]
             .iter()
