@@ -23,6 +23,12 @@ fn sums() -> Vec<&'static str> {
     names
 }
 
+/// Those sums of rows `v`.
+fn summed(sums: &[&str]) -> String {
+    let each: Vec<String> = sums.iter().map(|name| format!("sum(v.{name})")).collect();
+    each.join(", ")
+}
+
 /// Of which rows a close consists.
 fn ingested(part: u16, after: u32, through: u32) -> String {
     format!(
@@ -34,26 +40,17 @@ fn ingested(part: u16, after: u32, through: u32) -> String {
 /// (seconds since 1970 UTC).
 pub fn close_functions_1h(part: u16, after: u32, through: u32) -> String {
     let keys = format!("time, function_id, host, workload_id, {ACCESS}, context, comm");
-    plain("functions_1h", &keys, &sums(), part, after, through, "")
+    plain("functions_1h", &keys, &sums(), part, after, through)
 }
 
 /// A table whose rows are samples with equal keys, summed.
-fn plain(
-    table: &str,
-    keys: &str,
-    sums: &[&str],
-    part: u16,
-    after: u32,
-    through: u32,
-    only: &str,
-) -> String {
-    let summed: Vec<String> = sums.iter().map(|name| format!("sum(v.{name})")).collect();
+fn plain(table: &str, keys: &str, sums: &[&str], part: u16, after: u32, through: u32) -> String {
     format!(
         "INSERT INTO {table} ({keys}, part, close, {columns}, ingested) \
          SELECT {keys}, v.part, toDateTime({through}, 'UTC'), {summed}, max(v.ingested) \
-         FROM samples_as_functions AS v WHERE {of}{only} GROUP BY {keys}, v.part",
+         FROM samples_as_functions AS v WHERE {of} GROUP BY {keys}, v.part",
         columns = sums.join(", "),
-        summed = summed.join(", "),
+        summed = summed(sums),
         of = ingested(part, after, through),
     )
 }
@@ -61,9 +58,8 @@ fn plain(
 /// Tables and the statements that close them besides `functions_1h`, which must be closed through `through` already.
 pub fn close_details(part: u16, after: u32, through: u32) -> Vec<(&'static str, String)> {
     let all = sums();
-    let plain = |table, keys: &str, sums: &[&str]| {
-        (table, plain(table, keys, sums, part, after, through, ""))
-    };
+    let plain =
+        |table, keys: &str, sums: &[&str]| (table, plain(table, keys, sums, part, after, through));
     vec![
         ("fleet_1d", fleet(part, after, through)),
         plain(
@@ -90,7 +86,6 @@ pub fn close_details(part: u16, after: u32, through: u32) -> Vec<(&'static str, 
 /// Days, from the rows of `functions_1h` that its closes made: a fraction of the samples.
 fn fleet(part: u16, after: u32, through: u32) -> String {
     let sums = sums();
-    let summed: Vec<String> = sums.iter().map(|name| format!("sum(v.{name})")).collect();
     format!(
         "INSERT INTO fleet_1d (time, function_id, {ACCESS}, cpu_model, part, close, {columns}, hosts, ingested) \
          SELECT toStartOfDay(v.time) AS day, v.function_id, {access}, e.cpu_model, v.part, \
@@ -101,7 +96,7 @@ fn fleet(part: u16, after: u32, through: u32) -> String {
          WHERE v.part = {part} AND v.close > toDateTime({after}, 'UTC') AND v.close <= toDateTime({through}, 'UTC') \
          GROUP BY day, v.function_id, {access}, e.cpu_model, v.part",
         columns = sums.join(", "),
-        summed = summed.join(", "),
+        summed = summed(&sums),
         access = of("v", ACCESS),
     )
 }
@@ -118,7 +113,6 @@ fn of(table: &str, columns: &str) -> String {
 /// The pages with most samples; all others in one row for each kind of memory and data.
 fn pages(part: u16, after: u32, through: u32) -> String {
     let sums = sums();
-    let summed: Vec<String> = sums.iter().map(|name| format!("sum(v.{name})")).collect();
     let of_close = ingested(part, after, through);
     format!(
         "INSERT INTO pages_1h (time, host, pid, page, page_shift, region, data_id, event_id, event, tier, latency_kind, \
@@ -135,7 +129,7 @@ fn pages(part: u16, after: u32, through: u32) -> String {
          GROUP BY v.time, v.host, of_pid, of_page, of_shift, v.region, v.data_id, v.event_id, v.event, v.tier, \
          v.latency_kind, v.part",
         columns = sums.join(", "),
-        summed = summed.join(", "),
+        summed = summed(&sums),
     )
 }
 
@@ -143,7 +137,6 @@ fn pages(part: u16, after: u32, through: u32) -> String {
 /// that processes share is told by its physical address.
 fn lines(part: u16, after: u32, through: u32) -> String {
     let sums = sums();
-    let summed: Vec<String> = sums.iter().map(|name| format!("sum(v.{name})")).collect();
     let of_close = ingested(part, after, through);
     let identity =
         "v.time, v.host, if(v.phys_line = 0, v.pid, 0), if(v.phys_line = 0, v.line, v.phys_line)";
@@ -162,7 +155,7 @@ fn lines(part: u16, after: u32, through: u32) -> String {
          GROUP BY v.minute, v.host, of_pid, of_line, of_offset, of_phys, v.region, of_data, of_function, v.event_id, v.event, \
          v.tier, v.latency_kind, v.part",
         columns = sums.join(", "),
-        summed = summed.join(", "),
+        summed = summed(&sums),
     )
 }
 
