@@ -52,6 +52,7 @@ use memwide_objects::DebugInfo;
 use memwide_perf_abi::file::{EventTable, Features};
 use memwide_perf_abi::{RawRecord, Record, SampleView, kind, sample as field};
 use met::MetCode;
+use sample::Taken;
 use source::{Chain, SourceLines};
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
@@ -220,16 +221,27 @@ impl<S: ObjectSource> LocalSession<S> {
             self.skipped.malformed += 1;
             return;
         };
+        let taken = Taken {
+            misc: record.misc,
+            event,
+            at,
+            period: view.period().unwrap_or(event.attr.sample_period),
+            view,
+        };
         if !event.attr.samples(field::READ) {
-            let period = view.period().unwrap_or(event.attr.sample_period);
-            each(&self.decoder.decode(record.misc, event, at, period, view));
+            each(&self.decoder.decode(taken));
             return;
         }
         self.group.fill(&self.events, at, &view);
         for one in &self.group.rows {
             if let Some(event) = self.events.get(one.event) {
                 let (at, period) = (one.event, one.period);
-                each(&self.decoder.decode(record.misc, event, at, period, view));
+                each(&self.decoder.decode(Taken {
+                    event,
+                    at,
+                    period,
+                    ..taken
+                }));
             }
         }
     }
@@ -291,44 +303,37 @@ impl<S: ObjectSource> SampleDecoder<S> {
     }
 
     #[inline]
-    fn decode<'a>(
-        &'a mut self,
-        record_misc: u16,
-        event: &'a memwide_perf_abi::file::Event,
-        event_index: usize,
-        period: u64,
-        view: SampleView<'a>,
-    ) -> LocalSample<'a> {
-        let mode = Mode::of(record_misc);
+    fn decode<'a>(&'a mut self, taken: Taken<'a>) -> LocalSample<'a> {
+        let Taken { misc, at, view, .. } = taken;
+        let mode = Mode::of(misc);
         let pid = view.pid().unwrap_or(u32::MAX);
         let wanted = self.wanted;
         let code = match view.ip() {
             Some(ip) if wanted.has(Wanted::CODE) => Some(self.code(mode, pid, ip)),
             _ => None,
         };
-        let facts = self.facts.get(event_index).copied().unwrap_or_default();
+        let facts = self.facts.get(at).copied().unwrap_or_default();
         if wanted.is_within(Wanted::CODE) && facts.says_no_more() {
             let objects = self.machine.objects();
             return LocalSample {
-                misc: record_misc,
                 code_place: code,
-                ..LocalSample::of_fields(event, event_index, mode, period, view, objects)
+                ..LocalSample::of_fields(taken, objects)
             };
         }
-        self.decode_all(record_misc, event, event_index, period, view, code)
+        self.decode_all(taken, code, facts)
     }
 
     /// With all that is wanted.
     fn decode_all<'a>(
         &'a mut self,
-        record_misc: u16,
-        event: &'a memwide_perf_abi::file::Event,
-        event_index: usize,
-        period: u64,
-        view: SampleView<'a>,
+        taken: Taken<'a>,
         code: Option<Place>,
+        facts: EventFacts,
     ) -> LocalSample<'a> {
-        let mode = Mode::of(record_misc);
+        let Taken {
+            misc, event, view, ..
+        } = taken;
+        let mode = Mode::of(misc);
         let (pid, tid) = (
             view.pid().unwrap_or(u32::MAX),
             view.tid().unwrap_or(u32::MAX),
@@ -345,7 +350,6 @@ impl<S: ObjectSource> SampleDecoder<S> {
         let chain = view.callchain().filter(|_| wanted.has(Wanted::FRAMES));
         let chain = chain.map(|chain| self.chain(event, &view, (mode, pid, code), chain));
         let chain = chain.unwrap_or_else(|| self.no_chain());
-        let facts = self.facts.get(event_index).copied().unwrap_or_default();
         let is_looked_at = wanted.has(Wanted::DERIVED) || !facts.says_no_more();
         if is_looked_at {
             self.memory = self.deriver.memory(&view, facts);
@@ -394,7 +398,6 @@ impl<S: ObjectSource> SampleDecoder<S> {
         let kept = chain.kept.and_then(|chain| self.chains.callers(chain));
         let objects = self.machine.objects();
         LocalSample {
-            misc: record_misc,
             comm: comm.map_or("", |comm| self.machine.spaces().name(comm)),
             derived: &self.derived,
             memory: is_looked_at.then_some(&self.memory),
@@ -408,7 +411,7 @@ impl<S: ObjectSource> SampleDecoder<S> {
             lines,
             frame_lines: &self.frame_lines,
             member,
-            ..LocalSample::of_fields(event, event_index, mode, period, view, objects)
+            ..LocalSample::of_fields(taken, objects)
         }
     }
 

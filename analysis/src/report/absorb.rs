@@ -13,7 +13,8 @@ impl Rows {
         self.set_chunk(chunk);
     }
 
-    /// These rows with what others of the same file and keys counted of other samples; neither has counted `children`.
+    /// These rows with what others of the same file and keys counted of other samples; neither has counted `children`. To be
+    /// settled when all are together.
     #[must_use]
     pub fn with(mut self, mut other: Self) -> Self {
         self.settle_waiting();
@@ -37,7 +38,6 @@ impl Rows {
         if let Some(paths) = other.take_paths() {
             self.absorb_paths(&paths, other.reader(), &places);
         }
-        self.settle();
         self
     }
 

@@ -167,12 +167,7 @@ impl Rows {
             return;
         };
         let weight = sample.weight().unwrap_or_default();
-        let value = match by {
-            Estimator::Samples => 1,
-            Estimator::Weight => weight.weight,
-            Estimator::PerfWeight => weight.weight.max(1),
-            Estimator::Period => sample.period,
-        };
+        let value = Measures::of(sample).value(*by);
         let word = data_src(sample);
         let event = u32::try_from(event).unwrap_or(u32::MAX);
         let mut hasher = FxHasher::default();
@@ -202,7 +197,7 @@ impl Rows {
             first: self.reader.first(sample, word, self.shows_data),
             weight: weight.weight,
             period: sample.period,
-            value: value as f64,
+            value,
         });
         if self.waiting.len() >= TOGETHER {
             self.settle_waiting();

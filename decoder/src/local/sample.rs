@@ -49,6 +49,17 @@ pub struct LocalSample<'a> {
     pub(super) objects: &'a Objects,
 }
 
+/// A sample as it is taken from the file: what its record says, and of which event it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken<'a> {
+    pub(super) misc: u16,
+    pub(super) event: &'a Event,
+    /// Place of the event in the file.
+    pub(super) at: usize,
+    pub(super) period: u64,
+    pub(super) view: SampleView<'a>,
+}
+
 /// An address with the names found for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named<'a> {
@@ -99,21 +110,14 @@ const UNKNOWN: Named<'static> = Named {
 impl<'a> LocalSample<'a> {
     /// Of which nothing is known beyond its fields.
     #[inline]
-    pub(super) fn of_fields(
-        event: &'a Event,
-        event_index: usize,
-        mode: Mode,
-        period: u64,
-        view: SampleView<'a>,
-        objects: &'a Objects,
-    ) -> Self {
+    pub(super) fn of_fields(taken: Taken<'a>, objects: &'a Objects) -> Self {
         Self {
-            event,
-            event_index,
-            view,
-            mode,
-            misc: 0,
-            period,
+            event: taken.event,
+            event_index: taken.at,
+            view: taken.view,
+            mode: Mode::of(taken.misc),
+            misc: taken.misc,
+            period: taken.period,
             comm: "",
             derived: &Derived::UNASKED,
             memory: None,

@@ -48,6 +48,26 @@ struct Queued {
 const NO_EVENT: u32 = u32::MAX;
 
 impl Queued {
+    /// For a record that lies `at` in the arena.
+    #[inline]
+    fn new(
+        record: &RawRecord<'_>,
+        time: u64,
+        offset: u64,
+        at: usize,
+        event: Option<usize>,
+    ) -> Self {
+        let event = event.and_then(|event| u32::try_from(event).ok());
+        Self {
+            time,
+            offset,
+            at,
+            event: event.unwrap_or(NO_EVENT),
+            len: u16::try_from(record.size()).unwrap_or(u16::MAX),
+            part: 0,
+        }
+    }
+
     fn event(self) -> Option<usize> {
         let event = Some(self.event).filter(|event| *event != NO_EVENT)?;
         usize::try_from(event).ok()
@@ -320,18 +340,13 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
                 break;
             }
             let event = self.events.event_of(&record);
-            let (time, event) = match (self.events.time_of(event, &record), event) {
-                (None | Some(0 | u64::MAX), _) | (_, None) => break,
-                (Some(time), Some(event)) => (time, event),
+            let time = match self.events.time_of(event, &record) {
+                None | Some(0 | u64::MAX) => break,
+                Some(time) => time,
             };
-            self.queue.push(Queued {
-                time,
-                offset: run.offset_of(taken),
-                at: start + taken,
-                event: u32::try_from(event).unwrap_or(NO_EVENT),
-                len: u16::try_from(record.size()).unwrap_or(u16::MAX),
-                part: 0,
-            });
+            let (offset, at) = (run.offset_of(taken), start + taken);
+            self.queue
+                .push(Queued::new(&record, time, offset, at, event));
             taken += record.size();
             self.newest = self.newest.max(time);
             if start + taken + self.queue.len() * size_of::<Queued>() > self.limit {
@@ -382,15 +397,9 @@ impl<'f, R: Read + Seek> SortedRecords<'f, R> {
         match self.events.time_of(event, &record) {
             None | Some(0 | u64::MAX) => Some(Step::Unsorted { offset, event }),
             Some(time) => {
-                let event = event.and_then(|event| u32::try_from(event).ok());
-                self.queue.push(Queued {
-                    time,
-                    offset,
-                    at: self.arena.len(),
-                    event: event.unwrap_or(NO_EVENT),
-                    len: u16::try_from(record.size()).unwrap_or(u16::MAX),
-                    part: 0,
-                });
+                let at = self.arena.len();
+                self.queue
+                    .push(Queued::new(&record, time, offset, at, event));
                 self.arena.extend_from_slice(record.bytes());
                 if several && let Some(last) = self.queue.last_mut() {
                     last.part = self.records.current();
