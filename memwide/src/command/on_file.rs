@@ -57,36 +57,33 @@ impl OnFile {
         mut each: impl FnMut(&LocalSample<'_>),
         then: impl FnOnce(&mut LocalSession<FileSource>),
     ) -> Result<Leftovers, Failure> {
-        let (filter, mut fits) = (self.filter, false);
-        let taken = |sample: &LocalSample<'_>| {
-            if filter.takes(sample) {
-                fits = true;
+        let taken = |sample: &LocalSample<'_>, counts: bool| {
+            if counts {
                 each(sample);
             }
-            ControlFlow::Continue(())
         };
-        let mut left = self.recording.each_then(taken, then)?;
-        left.unfit = !fits && !filter.is_empty();
-        Ok(left)
+        self.judged(|_, _| {}, taken, then)
     }
 
     /// Gives every sample that counts.
-    pub(super) fn each(self, mut each: impl FnMut(&LocalSample<'_>)) -> Result<Leftovers, Failure> {
-        self.each_with(
-            |_, _| {},
-            |sample, counts| {
-                if counts {
-                    each(sample);
-                }
-            },
-        )
+    pub(super) fn each(self, each: impl FnMut(&LocalSample<'_>)) -> Result<Leftovers, Failure> {
+        self.each_then(each, |_| {})
     }
 
     /// Gives every sample, and whether it counts; `other` gets each record with the index of its event first.
     pub(super) fn each_with(
         self,
         other: impl FnMut(&RawRecord<'_>, Option<usize>),
+        each: impl FnMut(&LocalSample<'_>, bool),
+    ) -> Result<Leftovers, Failure> {
+        self.judged(other, each, |_| {})
+    }
+
+    fn judged(
+        self,
+        other: impl FnMut(&RawRecord<'_>, Option<usize>),
         mut each: impl FnMut(&LocalSample<'_>, bool),
+        then: impl FnOnce(&mut LocalSession<FileSource>),
     ) -> Result<Leftovers, Failure> {
         let (filter, mut fits) = (self.filter, false);
         let judged = |sample: &LocalSample<'_>| {
@@ -95,7 +92,7 @@ impl OnFile {
             each(sample, is_fit);
             ControlFlow::Continue(())
         };
-        let mut left = self.recording.each_with(other, judged, |_| {})?;
+        let mut left = self.recording.each_with(other, judged, then)?;
         left.unfit = !fits && !filter.is_empty();
         Ok(left)
     }
