@@ -43,6 +43,15 @@ use prost::Message as _;
 const TICKS: f64 = 100.0;
 /// Runs of each size, both recorders in turn; the lowest cost counts, as noise only adds.
 const RUNS: usize = 5;
+/// Faults as the collector takes them, asked of perf.
+const PHYSICAL: &[&str] = &[
+    "-e",
+    "minor-faults",
+    "-d",
+    "--phys-data",
+    "--data-page-size",
+];
+
 /// The burst: at least so many samples a second, for so long.
 const BURST_RATE: f64 = 300_000.0;
 const BURST_SECONDS: u64 = 60;
@@ -101,13 +110,7 @@ fn measure() {
         Row {
             what: "minor faults with physical address",
             event: EventConfig::named("minor-faults").every(1),
-            perf: &[
-                "-e",
-                "minor-faults",
-                "-d",
-                "--phys-data",
-                "--data-page-size",
-            ],
+            perf: PHYSICAL,
             load: "faults",
             target: 1.6,
         },
@@ -186,13 +189,7 @@ fn burst() {
     let row = Row {
         what: "burst",
         event: EventConfig::named("minor-faults").every(1),
-        perf: &[
-            "-e",
-            "minor-faults",
-            "-d",
-            "--phys-data",
-            "--data-page-size",
-        ],
+        perf: PHYSICAL,
         load: "seconds",
         target: 0.0,
     };

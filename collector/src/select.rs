@@ -94,17 +94,13 @@ impl Selection {
         };
         let include = rules(&config.include, "include")?;
         let exclude = rules(&config.exclude, "exclude")?;
-        let mut numbers: HashMap<u32, Meets> = HashMap::new();
-        for rule in &include {
-            if let Some(pid) = rule.pid() {
-                numbers.entry(pid).or_default().include = true;
-            }
-        }
-        for rule in &exclude {
-            if let Some(pid) = rule.pid() {
-                numbers.entry(pid).or_default().exclude = true;
-            }
-        }
+        let names = |rules: &[Rule], pid| rules.iter().any(|rule| rule.pid() == Some(pid));
+        let pids = include.iter().chain(&exclude).filter_map(Rule::pid);
+        let numbers = pids.map(|pid| {
+            let (include, exclude) = (names(&include, pid), names(&exclude, pid));
+            (pid, Meets { include, exclude })
+        });
+        let numbers: HashMap<u32, Meets> = numbers.collect();
         Ok((!include.is_empty() || !exclude.is_empty()).then(|| Self {
             include,
             exclude,

@@ -19,4 +19,4 @@ mod wait;
 pub use deployment::{Deployment, Setup};
 pub use pipeline::{Up, UpOptions, memwide, tools_missing};
 pub use processes::{Process, Running, children_of, kill_9, process_named};
-pub use wait::{until, until_some};
+pub use wait::{until, until_some, within};

@@ -3,7 +3,7 @@
 use crate::oracle::Truth;
 use crate::source::Order;
 use crate::{settled, start};
-use memwide_tests::{Deployment, Setup, tools_missing, until};
+use memwide_tests::{Deployment, Setup, tools_missing, until, within};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -122,9 +122,8 @@ fn a_full_disk_under_the_stream_loses_nothing() {
         rows.is_ok_and(|rows| rows[0][0] != "0")
     };
     until("rows are stored", SOON, || stored(&deployment));
-    let is_told = (0..100).any(|_| {
+    let is_told = within(Duration::from_secs(10), || {
         disk.fill();
-        std::thread::sleep(Duration::from_millis(100));
         says(&deployment, "aggregator-1", "flushes: ")
     });
     if !is_told {
@@ -133,8 +132,7 @@ fn a_full_disk_under_the_stream_loses_nothing() {
     std::fs::remove_file(disk.ballast()).unwrap();
     // With room again it goes on by itself; in one run of five or so it does not, see the limits in README.md.
     std::fs::write(order.last_call(), "").unwrap();
-    let is_committed = (0..300).any(|_| {
-        std::thread::sleep(Duration::from_millis(100));
+    let is_committed = within(Duration::from_secs(30), || {
         deployment.ended("source") == Some(true)
     });
     if !is_committed {
