@@ -77,6 +77,24 @@ const PARTITION_BYTES_MIN: u64 = 1 << 20;
 const FLUSH_AT_THE_LATEST_MS: u64 = 5_000;
 
 impl Config {
+    /// What does not fit together, with the remedy.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.partitions == 0 || self.partitions > 1_024 {
+            return Err(format!(
+                "partitions is {}, 1 to 1024 are possible",
+                self.partitions
+            ));
+        }
+        let (stream, flush) = (self.nats.stream_bytes_max, self.limits().flush_bytes);
+        if stream < flush {
+            return Err(format!(
+                "nats.stream_bytes_max is {stream}, and one flush may have {flush} bytes: the stream would never take it. \
+                 Set nats.stream_bytes_max to at least {flush}, or flush_bytes to at most {stream}"
+            ));
+        }
+        Ok(())
+    }
+
     /// Bounds of one partition.
     pub(crate) fn limits(&self) -> Limits {
         let share = self.pending_bytes_max / u64::from(self.partitions.max(1));
@@ -153,5 +171,26 @@ impl SinkConfig {
         owned.sort_unstable();
         owned.dedup();
         owned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_smaller_than_one_flush_is_refused_with_the_remedy() {
+        let mut config = Config::default();
+        config.check().unwrap();
+        config.nats.stream_bytes_max = 192 << 10;
+        let why = config.check().unwrap_err();
+        assert!(
+            why.contains("is 196608,") && why.contains("at least 16777216"),
+            "{why}"
+        );
+        config.flush_bytes = 192 << 10;
+        config.check().unwrap();
+        config.partitions = 0;
+        assert!(config.check().is_err());
     }
 }

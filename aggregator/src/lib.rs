@@ -35,6 +35,6 @@ pub mod delivery {
 
 pub use config::{Config, NatsConfig, SinkConfig};
 pub use error::{AggregatorError, Cause, SinkError, StreamError};
-pub use nats_server::server_config;
+pub use nats_server::{server_config, server_trouble};
 pub use server::serve;
 pub use sink::{sink, sink_into};

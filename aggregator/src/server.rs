@@ -58,13 +58,7 @@ pub async fn serve(
     readiness: Readiness,
     stop: CancellationToken,
 ) -> Result<(), AggregatorError> {
-    if config.partitions == 0 || config.partitions > 1_024 {
-        let text = format!(
-            "partitions is {}, 1 to 1024 are possible",
-            config.partitions
-        );
-        return Err(AggregatorError::Config(text));
-    }
+    config.check().map_err(AggregatorError::Config)?;
     let verified = readiness.expect("stream", "not verified yet: NATS has not answered");
     let cursors = Cursors::new(&readiness, config.partitions);
     let flushes = Flushes::new(&readiness);

@@ -16,13 +16,15 @@ use crate::service::Service;
 use crate::status::StatusDetail;
 use crate::{grpc, http, metrics};
 
-/// The query service as a process of its own: the store is the one at `config.store`.
+/// The query service as a process of its own: the store is the one at `config.store`. `/metrics` tells of the metrics in
+/// `beside` too, those of what else runs in the process.
 ///
 /// Condition of `readiness`: `store` (answers).
 pub async fn serve(
     config: Config,
     listener: TcpListener,
     readiness: Readiness,
+    beside: Registry,
     stop: CancellationToken,
     status: watch::Receiver<StatusDetail>,
 ) -> anyhow::Result<()> {
@@ -33,7 +35,7 @@ pub async fn serve(
     let (_kept, stores) = watch::channel(Some(Store::from_url(url)?));
     let admin = Admin {
         service: "query",
-        registry: Arc::new(Registry::new().with(metrics::ALL)),
+        registry: Arc::new(beside.with(metrics::ALL)),
         readiness,
         config: serde_json::to_value(&config)?,
     };

@@ -5,6 +5,7 @@
 //! process group: a ctrl-c on the terminal reaches only this process, which stops its children
 //! after the data has drained.
 
+pub mod metrics;
 mod output;
 mod spawn;
 mod supervisor;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 pub use output::Output;
-pub use supervisor::{Policy, Probe, State, Supervisor, supervise};
+pub use supervisor::{Policy, Probe, State, Supervisor, always_well, supervise};
 
 /// How to start a child.
 #[derive(Debug, Clone)]

@@ -48,6 +48,8 @@ pub struct Deployment {
     recipes: BTreeMap<String, Recipe>,
     running: BTreeMap<String, Running>,
     engine: u16,
+    /// Where the only server of NATS says whether it is well.
+    nats_monitor: u16,
     folder: tempfile::TempDir,
 }
 
@@ -68,6 +70,7 @@ impl Deployment {
             recipes: BTreeMap::new(),
             running: BTreeMap::new(),
             engine: free_port(),
+            nats_monitor: free_port(),
             folder: tempfile::tempdir().unwrap(),
         };
         deployment.plan_nats(setup);
@@ -204,7 +207,17 @@ impl Deployment {
                 .clone()
                 .unwrap_or_else(|| self.make(&format!("{name}-stream")));
             let ports = self.make(&format!("{name}-ports"));
-            let mut text = memwide_aggregator::server_config(port, &stream, &ports, PASSWORD);
+            let mut text = memwide_aggregator::server_config(
+                port,
+                if setup.three_nats {
+                    0
+                } else {
+                    self.nats_monitor
+                },
+                &stream,
+                &ports,
+                PASSWORD,
+            );
             if setup.three_nats {
                 let all: Vec<String> = routes
                     .iter()
@@ -354,6 +367,17 @@ impl Deployment {
     /// Ends a process the hard way.
     pub fn kill(&mut self, name: &str) {
         self.running.remove(name);
+    }
+
+    /// Starts the server of NATS again when it says that something is wrong with it, as a liveness probe does; whether it did.
+    pub fn look_after_nats(&mut self) -> bool {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let trouble = runtime.block_on(memwide_aggregator::server_trouble(self.nats_monitor));
+        if let Some(why) = &trouble {
+            eprintln!("nats-server is started again: {why}");
+            self.run("nats");
+        }
+        trouble.is_some()
     }
 
     /// Memory that a process has resident now, in MiB; 0 when it does not run.

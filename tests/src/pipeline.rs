@@ -140,6 +140,14 @@ impl Up {
         response.body_mut().read_json().expect("JSON")
     }
 
+    /// What `/metrics` says.
+    pub fn metrics(&self) -> String {
+        let url = format!("{}/metrics", self.url);
+        let answer = ureq::get(&url).call();
+        let mut answer = answer.unwrap_or_else(|error| panic!("{url}: {error}"));
+        answer.body_mut().read_to_string().expect("text")
+    }
+
     /// Rows of a query through the guarded SQL endpoint.
     pub fn sql(&self, query: &str) -> Vec<Vec<Value>> {
         self.try_sql(query)

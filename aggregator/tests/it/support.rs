@@ -65,7 +65,7 @@ impl Nats {
     pub(crate) async fn restart(&mut self) {
         self.kill();
         let at = |name: &str| self.folder.path().join(name);
-        let text = server_config(self.port, &at("js"), self.folder.path(), TOKEN);
+        let text = server_config(self.port, 0, &at("js"), self.folder.path(), TOKEN);
         std::fs::write(at("nats.conf"), text).unwrap();
         let log = std::fs::File::options()
             .create(true)

@@ -184,7 +184,7 @@ impl Service for memwide_query::Config {
         let listener = admin::bind(listen, "listen").await?;
         let (_status, watched) =
             tokio::sync::watch::channel(memwide_query::StatusDetail::default());
-        memwide_query::serve(self, listener, readiness, stop, watched).await
+        memwide_query::serve(self, listener, readiness, Registry::new(), stop, watched).await
     }
 }
 

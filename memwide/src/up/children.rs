@@ -7,7 +7,7 @@ use super::stages::Stages;
 use crate::cli::UpArgs;
 use anyhow::{Context as _, bail};
 use memwide_aggregator::NatsConfig;
-use memwide_service::child::{Policy, Spec, Supervisor, supervise};
+use memwide_service::child::{Policy, Spec, Supervisor, always_well, supervise};
 use memwide_service::config::Secret;
 use memwide_store::engine::{self, ChildOptions, EngineOptions, Passwords};
 use memwide_store::{Store, tools};
@@ -48,11 +48,12 @@ impl Children {
             (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error.into()),
         };
 
-        let nats_port = free_port()?;
+        let (nats_port, monitor) = (free_port()?, free_port()?);
         let nats_token = memwide_service::random::text().context("cannot read /dev/urandom")?;
         let config = place.root().join("nats.conf");
         let text = memwide_aggregator::server_config(
             nats_port,
+            monitor,
             &place.stream(),
             &place.ports(),
             &nats_token,
@@ -69,7 +70,8 @@ impl Children {
                     .await
                     .is_ok()
             };
-            supervise(spec, ready, Policy::default(), stop)
+            let unwell = move |_| memwide_aggregator::server_trouble(monitor);
+            supervise(spec, ready, unwell, Policy::default(), stop)
         });
 
         let mut children = Self {
@@ -113,7 +115,7 @@ impl Children {
                 let store = store.clone();
                 async move { store.ping().await.is_ok() }
             };
-            supervise(spec, ready, Policy::default(), stop)
+            supervise(spec, ready, always_well, Policy::default(), stop)
         }));
         self.store = StoreAt::Engine { url, passwords };
         Ok(())

@@ -11,6 +11,7 @@ use memwide_query::{ServiceState, StatusDetail};
 use memwide_service::admin::Readiness;
 use memwide_service::child::State;
 use memwide_service::config::Loader;
+use memwide_service::metrics::Registry;
 use memwide_service::run::Tasks;
 use memwide_service::telemetry::Chain;
 use std::net::Ipv4Addr;
@@ -110,7 +111,14 @@ impl Services {
             }
             let stop = tasks.stop().clone();
             tasks.spawn("query", async move {
-                memwide_query::serve(query, query_listener, Readiness::new(), stop, watched).await
+                // One process has them all.
+                let beside = Registry::new()
+                    .with(memwide_collector::metrics::ALL)
+                    .with(memwide_decoder::metrics::ALL)
+                    .with(memwide_aggregator::metrics::ALL)
+                    .with(memwide_service::child::metrics::ALL);
+                let readiness = Readiness::new();
+                memwide_query::serve(query, query_listener, readiness, beside, stop, watched).await
             });
         });
 

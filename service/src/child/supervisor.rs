@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::metrics::{Cause, RESTARTS};
 use super::{Child, ChildError, Output, Spec};
+use crate::metrics::LabelSet as _;
 use crate::retry::Backoff;
 
 /// How patient a supervisor is.
@@ -16,6 +18,10 @@ pub struct Policy {
     pub ready_within: Duration,
     /// Pause between two looks at readiness.
     pub look_every: Duration,
+    /// Pause between two looks at a ready child's health.
+    pub look_after_every: Duration,
+    /// After so many looks in a row that found it unwell, it is stopped and started again.
+    pub unwell_looks: u32,
     /// The first pause before a restart; doubles up to `longest_pause`.
     pub first_pause: Duration,
     /// The longest pause before a restart.
@@ -31,6 +37,8 @@ impl Default for Policy {
         Self {
             ready_within: Duration::from_secs(30),
             look_every: Duration::from_millis(20),
+            look_after_every: Duration::from_secs(1),
+            unwell_looks: 3,
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(5),
             stop_grace: Duration::from_secs(10),
@@ -51,7 +59,7 @@ pub enum State {
         /// How often it has been started.
         generation: u32,
     },
-    /// It died and will be started again.
+    /// It died or was stopped as unwell, and will be started again.
     Waiting {
         /// How it ended.
         status: String,
@@ -97,14 +105,21 @@ impl Supervisor {
     }
 }
 
+/// For children of which nothing but their death is looked for.
+pub async fn always_well(_: Probe) -> Option<String> {
+    None
+}
+
 /// Keeps a child alive until `stop` is cancelled, then stops it.
 ///
-/// `spec` makes the child of each generation; `ready` is asked again and again until it says yes.
+/// `spec` makes the child of each generation; `ready` is asked again and again until it says yes, then `unwell` whether
+/// the child has a trouble, which only a restart ends.
 /// The future is to be run by the caller's [`Tasks`](crate::run::Tasks); it fails only when the
 /// program is missing or has never become ready.
-pub fn supervise<S, R, F>(
+pub fn supervise<S, R, F, U, G>(
     spec: S,
     ready: R,
+    unwell: U,
     policy: Policy,
     stop: CancellationToken,
 ) -> (
@@ -115,6 +130,8 @@ where
     S: Fn(u32) -> Spec + Send + 'static,
     R: Fn(Probe) -> F + Send + Sync + 'static,
     F: Future<Output = bool> + Send,
+    U: Fn(Probe) -> G + Send + Sync + 'static,
+    G: Future<Output = Option<String>> + Send,
 {
     let (sender, state) = watch::channel(State::Starting);
     let keep = Keep {
@@ -123,7 +140,7 @@ where
         state: sender,
     };
     (Supervisor { state }, async move {
-        let outcome = keep.run(spec, ready).await;
+        let outcome = keep.run(spec, ready, unwell).await;
         keep.state.send_replace(State::Stopped);
         outcome
     })
@@ -140,14 +157,17 @@ enum End {
     Stopping,
     Died(String),
     NotReady,
+    Unwell(String),
 }
 
 impl Keep {
-    async fn run<S, R, F>(&self, spec: S, ready: R) -> Result<(), ChildError>
+    async fn run<S, R, F, U, G>(&self, spec: S, ready: R, unwell: U) -> Result<(), ChildError>
     where
         S: Fn(u32) -> Spec + Send,
         R: Fn(Probe) -> F + Send + Sync,
         F: Future<Output = bool> + Send,
+        U: Fn(Probe) -> G + Send + Sync,
+        G: Future<Output = Option<String>> + Send,
     {
         let policy = &self.policy;
         let mut backoff = Backoff::new(policy.first_pause, policy.longest_pause);
@@ -158,22 +178,31 @@ impl Keep {
             let spec = spec(generation);
             let name = spec.name;
             let mut child = Child::spawn(spec).await?;
-            let end = self.watch(&mut child, generation, &ready).await?;
+            let end = self.watch(&mut child, generation, &ready, &unwell).await?;
             let became_ready = matches!(*self.state.borrow(), State::Ready { .. });
             was_ready |= became_ready;
-            if became_ready {
+            // One that gets unwell again and again, as on a full disk, is started less and less often.
+            if became_ready && !matches!(end, End::Unwell(_)) {
                 backoff.reset();
             }
             let output = child.output().clone();
-            let status = match end {
-                End::Died(status) => status,
-                End::Stopping | End::NotReady => {
-                    let status = child.stop(policy.stop_grace).await?;
-                    if matches!(end, End::Stopping) {
-                        return Ok(());
-                    }
-                    format!("not ready within {:?}, {status}", policy.ready_within)
+            let (cause, why) = match end {
+                End::Died(status) => (Cause::Died, status),
+                End::Stopping => {
+                    child.stop(policy.stop_grace).await?;
+                    return Ok(());
                 }
+                End::NotReady => (
+                    Cause::NotReady,
+                    format!("not ready within {:?}", policy.ready_within),
+                ),
+                End::Unwell(why) => (Cause::Unwell, why),
+            };
+            let status = if cause == Cause::Died {
+                why
+            } else {
+                let status = child.stop(policy.stop_grace).await?;
+                format!("{why}, {status}")
             };
             if !was_ready && generation >= policy.hopeless_starts {
                 return Err(ChildError::NeverReady {
@@ -190,7 +219,16 @@ impl Keep {
             }
             let pause = backoff.next_pause();
             let said = output.last().pop().unwrap_or_default();
-            tracing::warn!(child = name, status, said, ?pause, "died, starting again");
+            let cause_name = Cause::VALUES[cause.index()];
+            tracing::warn!(
+                child = name,
+                cause = cause_name,
+                status,
+                said,
+                ?pause,
+                "starting again"
+            );
+            RESTARTS.add(cause, 1);
             self.state.send_replace(State::Waiting { status });
             tokio::select! {
                 () = self.stop.cancelled() => {}
@@ -200,15 +238,18 @@ impl Keep {
         Ok(())
     }
 
-    async fn watch<R, F>(
+    async fn watch<R, F, U, G>(
         &self,
         child: &mut Child,
         generation: u32,
         ready: &R,
+        unwell: &U,
     ) -> Result<End, ChildError>
     where
         R: Fn(Probe) -> F + Send + Sync,
         F: Future<Output = bool> + Send,
+        U: Fn(Probe) -> G + Send + Sync,
+        G: Future<Output = Option<String>> + Send,
     {
         let pid = child.pid();
         let probe = Probe {
@@ -231,9 +272,21 @@ impl Keep {
             }
         }
         self.state.send_replace(State::Ready { pid, generation });
+        let becoming_unwell = async {
+            let mut looks = 0;
+            loop {
+                tokio::time::sleep(self.policy.look_after_every).await;
+                match unwell(probe.clone()).await {
+                    Some(why) if looks + 1 >= self.policy.unwell_looks => return why,
+                    Some(_) => looks += 1,
+                    None => looks = 0,
+                }
+            }
+        };
         tokio::select! {
             () = self.stop.cancelled() => Ok(End::Stopping),
             ended = child.wait() => Ok(End::Died(ended?.to_string())),
+            why = becoming_unwell => Ok(End::Unwell(why)),
         }
     }
 }

@@ -139,6 +139,8 @@ fn quick() -> Policy {
     Policy {
         ready_within: PATIENCE,
         look_every: Duration::from_millis(2),
+        look_after_every: Duration::from_millis(2),
+        unwell_looks: 3,
         first_pause: Duration::from_millis(1),
         longest_pause: Duration::from_millis(2),
         stop_grace: PATIENCE,
@@ -158,6 +160,7 @@ async fn a_supervised_child_comes_back_when_killed_and_stops_when_told() {
                 .find_map(|said| (said == line).then_some(()))
                 .is_some()
         },
+        always_well,
         quick(),
         stop.clone(),
     );
@@ -187,6 +190,7 @@ async fn what_never_becomes_ready_is_given_up_with_its_last_words() {
     let (supervisor, task) = supervise(
         |_| shell("echo no library >&2; sleep 0.05; exit 2"),
         |_| async { false },
+        always_well,
         quick(),
         CancellationToken::new(),
     );
@@ -207,9 +211,40 @@ async fn what_is_not_ready_in_time_is_killed() {
     let (_supervisor, task) = supervise(
         |_| shell("exec sleep 1000"),
         |_| async { false },
+        always_well,
         policy,
         CancellationToken::new(),
     );
     let text = task.await.unwrap_err().to_string();
     assert!(text.contains("not ready within 20ms"), "{text}");
+}
+
+#[tokio::test]
+async fn what_says_that_it_is_unwell_is_started_again() {
+    let stop = CancellationToken::new();
+    let (supervisor, task) = supervise(
+        |_| shell("exec sleep 1000"),
+        |_| async { true },
+        |probe| async move { (probe.generation == 1).then(|| "no room".to_owned()) },
+        quick(),
+        stop.clone(),
+    );
+    let mut state = supervisor.state();
+    let story = async {
+        let waits = |state: &State| matches!(state, State::Waiting { .. });
+        let reached = tokio::time::timeout(PATIENCE, state.wait_for(waits)).await;
+        let said = reached.unwrap().unwrap().clone();
+        let again = |state: &State| matches!(state, State::Ready { generation: 2, .. });
+        let reached = tokio::time::timeout(PATIENCE, state.wait_for(again)).await;
+        reached.unwrap().unwrap();
+        stop.cancel();
+        said
+    };
+    let (ended, said) = tokio::join!(task, story);
+    ended.unwrap();
+    let State::Waiting { status } = said else {
+        panic!("{said:?}")
+    };
+    assert!(status.starts_with("no room, signal: 15"), "{status}");
+    assert!(metrics::RESTARTS.get(metrics::Cause::Unwell) > 0);
 }

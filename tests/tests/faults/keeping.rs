@@ -63,7 +63,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.unwrap().success());
 }
 
-fn send(up: &Up, fleet: &Fleet) {
+pub(crate) fn send(up: &Up, fleet: &Fleet) {
     let address = up.get("status")["ingest_address"]
         .as_str()
         .unwrap()

@@ -14,6 +14,7 @@
 mod away;
 mod cases;
 mod cluster;
+mod disk;
 mod keeping;
 mod network;
 mod odd;

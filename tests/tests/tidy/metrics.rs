@@ -8,7 +8,8 @@ fn the_list_of_metrics_is_current() {
         .with(memwide_collector::metrics::ALL)
         .with(memwide_decoder::metrics::ALL)
         .with(memwide_aggregator::metrics::ALL)
-        .with(memwide_query::metrics::ALL);
+        .with(memwide_query::metrics::ALL)
+        .with(memwide_service::child::metrics::ALL);
     assert_eq!(registry.declared_twice(), [""; 0]);
     let path = crate::support::root().join("deploy/metrics.txt");
     let now = registry.catalogue();
