@@ -9,7 +9,9 @@ pub(crate) use files::{
     AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FileArgs,
     FlamegraphArgs, KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
 };
-pub(crate) use fleet::{DataArgs, InsteadArgs, LatencyArgs, NumaArgs, RulesArgs, SidesArgs};
+pub(crate) use fleet::{
+    DataArgs, ExportArgs, ExportFormat, InsteadArgs, LatencyArgs, NumaArgs, RulesArgs, SidesArgs,
+};
 pub(crate) use live::{DiagnoseArgs, StatArgs};
 pub(crate) use symbols::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 
@@ -93,6 +95,8 @@ pub(crate) enum Command {
     /// Bring names to a server, or ask it which programs have none and why
     #[command(subcommand)]
     Symbols(SymbolsCommand),
+    /// Write call paths or samples of a fleet for another tool: pprof, speedscope, Firefox profiler, OpenTelemetry, perf
+    Export(ExportArgs),
     /// Run one guarded SQL query against a server
     Sql(SqlArgs),
     /// Run the collector service of one node

@@ -48,6 +48,14 @@ impl ClientError {
     }
 }
 
+/// An answer in a format of another tool, and what is said beside it.
+#[derive(Debug)]
+pub(crate) struct Exported {
+    pub(crate) body: Vec<u8>,
+    pub(crate) completeness: Option<Value>,
+    pub(crate) notes: Option<Vec<String>>,
+}
+
 /// A query service.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -74,13 +82,62 @@ impl Client {
         path: &str,
         params: &[(String, String)],
     ) -> Result<Value, ClientError> {
+        self.answer(self.asked(path, params))
+    }
+
+    /// `GET` of an answer in a format of another tool.
+    pub(crate) fn export(
+        &self,
+        path: &str,
+        params: &[(String, String)],
+    ) -> Result<Exported, ClientError> {
+        let mut response = self
+            .asked(path, params)
+            .map_err(|why| self.unanswered(why))?;
+        if !response.status().is_success() {
+            let document = read(&mut response);
+            return Err(self.refused(response.status().as_u16(), document.as_ref()));
+        }
+        let header = |name: &str| {
+            response
+                .headers()
+                .get(name)
+                .map(|text| text.as_bytes().to_vec())
+        };
+        let completeness = header("memwide-completeness");
+        let notes = header("memwide-notes");
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        Ok(Exported {
+            body: body.read_to_vec().map_err(|why| self.unanswered(why))?,
+            completeness: completeness.and_then(|text| serde_json::from_slice(&text).ok()),
+            notes: notes.and_then(|text| serde_json::from_slice(&text).ok()),
+        })
+    }
+
+    fn asked(
+        &self,
+        path: &str,
+        params: &[(String, String)],
+    ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
         let url = format!("{}/api/v1/{path}", self.base);
         let request = params
             .iter()
             .fold(self.agent.get(&url), |request, (name, value)| {
                 request.query(name, value)
             });
-        self.answer(request.call())
+        request.call()
+    }
+
+    fn unanswered(&self, source: ureq::Error) -> ClientError {
+        match source {
+            ureq::Error::Http(_) | ureq::Error::BadUri(_) => ClientError::NoUrl {
+                url: self.base.clone(),
+            },
+            source => ClientError::Unreachable {
+                url: self.base.clone(),
+                source: Box::new(source),
+            },
+        }
     }
 
     /// `POST /api/v1/<path>` with a JSON body.
@@ -93,40 +150,39 @@ impl Client {
         &self,
         response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<Value, ClientError> {
-        let mut response = response.map_err(|source| match source {
-            ureq::Error::Http(_) | ureq::Error::BadUri(_) => ClientError::NoUrl {
-                url: self.base.clone(),
-            },
-            source => ClientError::Unreachable {
-                url: self.base.clone(),
-                source: Box::new(source),
-            },
-        })?;
-        let status = response.status().as_u16();
-        let foreign = ClientError::Foreign {
-            url: self.base.clone(),
-            status,
-        };
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_vec();
-        let Ok(document) = serde_json::from_slice::<Value>(&body.unwrap_or_default()) else {
-            return Err(foreign);
-        };
-        if (200..300).contains(&status) {
-            return Ok(document);
+        let mut response = response.map_err(|source| self.unanswered(source))?;
+        let document = read(&mut response);
+        match document {
+            Some(document) if response.status().is_success() => Ok(document),
+            document => Err(self.refused(response.status().as_u16(), document.as_ref())),
         }
-        let text = |key: &str| document.get(key).and_then(Value::as_str).map(str::to_owned);
+    }
+
+    /// What an answer that is none says.
+    fn refused(&self, status: u16, document: Option<&Value>) -> ClientError {
+        let text = |key: &str| {
+            document?
+                .get(key)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         match text("title") {
-            Some(title) => Err(ClientError::Problem {
+            Some(title) => ClientError::Problem {
                 status,
                 title,
                 detail: text("detail").unwrap_or_default(),
                 remedy: text("remedy").filter(|remedy| !remedy.is_empty()),
-            }),
-            None => Err(foreign),
+            },
+            None => ClientError::Foreign {
+                url: self.base.clone(),
+                status,
+            },
         }
     }
+}
+
+/// The body as JSON, if it is that.
+fn read(response: &mut ureq::http::Response<ureq::Body>) -> Option<Value> {
+    let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+    serde_json::from_slice(&body.read_to_vec().ok()?).ok()
 }

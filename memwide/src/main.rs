@@ -59,6 +59,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Ledger(args) => command::ledger::run(&args),
         Command::Symbols(command) => command::symbols::run(&command),
         Command::Rules(args) => command::rules::run(&args),
+        Command::Export(args) => command::export::run(&args),
         Command::Sql(args) => command::sql::run(&args),
         Command::Collector(args) => command::role::run::<memwide_collector::Config>(&args),
         Command::Decoder(args) => command::role::run::<memwide_decoder::Config>(&args),

@@ -56,6 +56,7 @@ fn help_and_version_are_no_errors() {
 fn wrong_usage_is_64() {
     check(&[], 64, &["Usage"]);
     check(&["nonsense"], 64, &["nonsense"]);
+    check(&["export", "gif"], 64, &["gif", "firefox", "otlp"]);
     check(&["up", "--listen", "here"], 64, &["--listen"]);
     check(&["top", "-F", "locality"], 64, &["KEY=VALUE"]);
     check(&["sql", "select 1", "-P", "x"], 64, &["NAME=VALUE"]);

@@ -1,6 +1,8 @@
 //! A running `memwide up`.
 
-use crate::wait::until_some;
+use crate::wait::{until, until_some};
+use memwide_service::CancellationToken;
+use memwide_simulator::Fleet;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,6 +12,12 @@ use std::time::{Duration, Instant};
 
 /// From the start of the process to `ready:`; slow machines under load included.
 const READY_WITHIN: Duration = Duration::from_secs(90);
+
+/// A fleet's batches are committed within this.
+const SENT_WITHIN: Duration = Duration::from_mins(2);
+
+/// Committed rows become visible within a few seconds; slow machines under load included.
+const VISIBLE_WITHIN: Duration = Duration::from_mins(1);
 
 /// From SIGINT to the end.
 const STOPPED_WITHIN: Duration = Duration::from_mins(1);
@@ -179,6 +187,37 @@ impl Up {
             .into_iter()
             .map(|row| row.as_array().cloned().unwrap_or_default())
             .collect())
+    }
+
+    /// Where collectors connect.
+    pub fn ingest(&self) -> String {
+        let status = self.get("status");
+        let address = status["ingest_address"].as_str().unwrap_or_default();
+        if address.contains("://") {
+            address.to_owned()
+        } else {
+            format!("http://{address}")
+        }
+    }
+
+    /// Sends so many ticks of a fleet, until all batches are committed.
+    pub fn send(&self, fleet: &Fleet, ticks: u64) {
+        let endpoint = self.ingest();
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let sent = runtime.block_on(async {
+            let sending = fleet.send(&endpoint, ticks, CancellationToken::new());
+            tokio::time::timeout(SENT_WITHIN, sending).await
+        });
+        sent.expect("all batches are committed in time")
+            .expect("the fleet sends");
+    }
+
+    /// Waits until so many samples are rows. A block's ledger is inserted last: what it counts is in every table.
+    pub fn wait_for(&self, samples: u64) {
+        until("all samples are rows", VISIBLE_WITHIN, || {
+            self.try_number("select sum(records) from ledger_1m where reason = 'stored'")
+                .is_ok_and(|rows| rows >= samples)
+        });
     }
 
     /// The single number a query gives; 0 when it gives none.

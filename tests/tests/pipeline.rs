@@ -15,9 +15,6 @@ use std::time::Duration;
 /// Committed rows become visible within a few seconds; slow machines under load included.
 const VISIBLE_WITHIN: Duration = Duration::from_mins(1);
 
-/// A fleet's batches are committed within this.
-const SENT_WITHIN: Duration = Duration::from_mins(2);
-
 fn skip() -> bool {
     let missing = tools_missing();
     if let Some(missing) = &missing {
@@ -33,32 +30,6 @@ fn up(args: &[&str]) -> Up {
     })
 }
 
-fn ingest(up: &Up) -> String {
-    let status = up.get("status");
-    let address = status["ingest_address"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
-    if address.contains("://") {
-        address
-    } else {
-        format!("http://{address}")
-    }
-}
-
-fn send(fleet: &Fleet, endpoint: &str, ticks: u64) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let sent = runtime.block_on(async {
-        tokio::time::timeout(
-            SENT_WITHIN,
-            fleet.send(endpoint, ticks, CancellationToken::new()),
-        )
-        .await
-    });
-    sent.expect("all batches are committed in time")
-        .expect("the fleet sends");
-}
-
 #[test]
 fn simulated_hosts_are_stored_exactly_and_found_by_their_truth() {
     if skip() {
@@ -66,11 +37,11 @@ fn simulated_hosts_are_stored_exactly_and_found_by_their_truth() {
     }
     let up = up(&["--no-collect"]);
     let fleet = Fleet::new("sim", 3, &[1], 400, 1);
-    send(&fleet, &ingest(&up), 6);
+    up.send(&fleet, 6);
     let truth = fleet.truth();
     let all = truth.samples(|_| true);
     assert_eq!(all, 3 * 400 * 6);
-    wait_for(&up, all);
+    up.wait_for(all);
 
     for (key, samples) in truth.rows() {
         let query = format!(
@@ -127,7 +98,7 @@ fn simulated_hosts_are_stored_exactly_and_found_by_their_truth() {
     );
 
     // The same source again adds nothing.
-    send(&Fleet::new("sim", 3, &[1], 400, 1), &ingest(&up), 6);
+    up.send(&Fleet::new("sim", 3, &[1], 400, 1), 6);
     check_sums(&up, all);
 }
 
@@ -145,20 +116,16 @@ fn kill_9_of_any_process_loses_and_doubles_nothing() {
     for (round, victim) in ["nats-server", "store-engine"].into_iter().enumerate() {
         let up = Up::start(&options);
         let fleet = Fleet::new("kill", 2, &[], 2_000, 10 + round as u64);
-        let endpoint = ingest(&up);
-        let sender = {
-            let (fleet, endpoint) = (fleet.clone(), endpoint.clone());
-            std::thread::spawn(move || send(&fleet, &endpoint, 12))
-        };
-        let process = memwide_tests::until_some("the victim runs", Duration::from_secs(10), || {
-            process_named(up.pid(), victim)
+        std::thread::scope(|scope| {
+            scope.spawn(|| up.send(&fleet, 12));
+            let process =
+                memwide_tests::until_some("the victim runs", Duration::from_secs(10), || {
+                    process_named(up.pid(), victim)
+                });
+            kill_9(process.pid);
         });
-        kill_9(process.pid);
-        sender
-            .join()
-            .expect("the fleet is committed although a process was killed");
         all += fleet.truth().samples(|_| true);
-        wait_for(&up, all);
+        up.wait_for(all);
         check_sums(&up, all);
         let (status, said) = up.interrupt();
         assert!(status.success(), "{said}");
@@ -170,7 +137,7 @@ fn kill_9_of_any_process_loses_and_doubles_nothing() {
     let before = up.number("select count() from samples");
     assert_eq!(before, all, "a restart changes nothing");
     {
-        let (fleet, endpoint) = (fleet.clone(), ingest(&up));
+        let (fleet, endpoint) = (fleet.clone(), up.ingest());
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let stop = CancellationToken::new();
         let sending = runtime.spawn({
@@ -186,18 +153,10 @@ fn kill_9_of_any_process_loses_and_doubles_nothing() {
         drop(runtime.block_on(sending));
     }
     let up = Up::start(&options);
-    send(&Fleet::new("kill", 2, &[], 2_000, 20), &ingest(&up), 12);
+    up.send(&Fleet::new("kill", 2, &[], 2_000, 20), 12);
     all += 2 * 2_000 * 12;
-    wait_for(&up, all);
+    up.wait_for(all);
     check_sums(&up, all);
-}
-
-/// A block's ledger is inserted last: what it counts is in every table.
-fn wait_for(up: &Up, samples: u64) {
-    until("all samples are rows", VISIBLE_WITHIN, || {
-        up.try_number("select sum(records) from ledger_1m where reason = 'stored'")
-            .is_ok_and(|rows| rows >= samples)
-    });
 }
 
 fn check_sums(up: &Up, all: u64) {

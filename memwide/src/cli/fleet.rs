@@ -1,7 +1,8 @@
 //! Arguments of the commands that ask a server about a fleet.
 
 use super::{FilterArgs, Format, ServerArgs};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 
 /// A server to ask instead of reading a file.
 #[derive(Debug, Clone, Default, Args)]
@@ -180,4 +181,43 @@ pub(crate) struct RulesArgs {
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+/// A format of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// pprof's protobuf, call paths of one event
+    Pprof,
+    /// Folded stacks, call paths of one event, one line each
+    Folded,
+    /// speedscope's JSON, one profile an event
+    Speedscope,
+    /// The Firefox profiler's JSON, one thread an event
+    Firefox,
+    /// OpenTelemetry's protobuf (ProfilesData), one profile for each event and estimator
+    Otlp,
+    /// Samples of one host (-F host=NAME) as a perf.data file
+    PerfData,
+}
+
+/// What is beside the file.
+const ABOUT_EXPORT: &str = "Standard error says how complete the answer is and which events it leaves out; of formats of one event it is \
+                            that of the best tier with most samples, or the one of -F event=NAME. perf-data has at most 200,000 samples.";
+
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT_EXPORT)]
+pub(crate) struct ExportArgs {
+    /// What to write
+    #[arg(value_enum, value_name = "FORMAT")]
+    pub(crate) format: ExportFormat,
+    /// File to write; replaced if it exists [default: standard output]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Estimator: samples, weight, est_events, latency_cycles [default: samples]
+    #[arg(long, value_name = "ESTIMATOR")]
+    pub(crate) by: Option<String>,
 }

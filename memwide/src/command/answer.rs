@@ -192,7 +192,7 @@ fn cells(row: &Value, columns: &[Column]) -> Vec<Value> {
 }
 
 /// One line that says how far the rows above can be trusted.
-fn completeness(value: &Value) -> Option<String> {
+pub(super) fn completeness(value: &Value) -> Option<String> {
     let number = |key: &str| value.get(key).and_then(Value::as_u64);
     let mut line = format!(
         "completeness: hosts {} of {}; samples {} stored of {} produced",

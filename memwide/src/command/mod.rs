@@ -9,6 +9,7 @@ pub(crate) mod data;
 pub(crate) mod diagnose;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod faults;
 pub(crate) mod flamegraph;
 mod gate;

@@ -1,14 +1,30 @@
 //! Answers of `flamegraph` in the formats of other tools. Pure.
 
+mod firefox;
+mod numbered;
+mod otlp;
 mod pprof;
 mod speedscope;
 
+pub(crate) use firefox::firefox;
+pub(crate) use otlp::otlp;
 pub(crate) use pprof::pprof;
 pub(crate) use speedscope::speedscope;
 
 use std::fmt::Write as _;
 
 use crate::answer::{Answer, Value};
+use crate::ask::{Estimator, Range};
+
+/// What was asked, as an export tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Selection {
+    /// What values are of, or are shown first.
+    pub(crate) by: Estimator,
+    pub(crate) range: Range,
+    /// Filters by name, each with the values it takes.
+    pub(crate) filters: Vec<(&'static str, Vec<String>)>,
+}
 
 /// What stands for paths that were cut.
 const OTHER: &str = "[other]";
@@ -23,6 +39,36 @@ pub(crate) struct Event {
     /// What its values are of.
     pub(crate) unit: String,
     pub(crate) paths: Vec<Path>,
+}
+
+impl Event {
+    /// Name, tier, kind of latency if there is one, estimator and unit.
+    fn title(&self, by: &str) -> String {
+        let kind = match self.kind.as_str() {
+            "" | "none" => String::new(),
+            kind => format!(", latency {kind}"),
+        };
+        format!("{} ({}{kind}, {by} [{}])", self.name, self.tier, self.unit)
+    }
+}
+
+/// A unit in the words that pprof and OpenTelemetry share.
+fn units(unit: &str) -> &str {
+    match unit {
+        "samples" | "events" => "count",
+        "ns" => "nanoseconds",
+        other => other,
+    }
+}
+
+/// To the nearest whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sums are far below 2^63; what is above or below is clamped"
+)]
+fn whole(real: f64) -> u64 {
+    real.max(0.0).round() as u64
 }
 
 /// One call path.
@@ -111,6 +157,17 @@ fn line(frames: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::answer::{Column, Completeness, Other};
+
+    pub(super) fn selection(by: Estimator) -> Selection {
+        Selection {
+            by,
+            range: Range {
+                since_ns: 1_000_000_000,
+                until_ns: 3_000_000_000,
+            },
+            filters: vec![("host", vec!["a".to_owned(), "b".to_owned()])],
+        }
+    }
 
     pub(super) fn answer() -> Answer {
         let row = |path: &str, event: &str, samples, weight, est_events| {

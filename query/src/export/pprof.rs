@@ -11,35 +11,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{OTHER, events};
+use super::numbered::Numbered;
+use super::{OTHER, Selection, events, units, whole};
 use crate::answer::Answer;
 use crate::ask::Estimator;
-
-/// Texts by number; the first is empty.
-#[derive(Debug)]
-struct Strings {
-    numbers: BTreeMap<String, u64>,
-    all: Vec<String>,
-}
-
-impl Strings {
-    fn new() -> Self {
-        Self {
-            numbers: BTreeMap::from([(String::new(), 0)]),
-            all: vec![String::new()],
-        }
-    }
-
-    fn number(&mut self, text: &str) -> u64 {
-        if let Some(known) = self.numbers.get(text) {
-            return *known;
-        }
-        let number = self.all.len() as u64;
-        self.all.push(text.to_owned());
-        self.numbers.insert(text.to_owned(), number);
-        number
-    }
-}
 
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -75,11 +50,7 @@ type Kind = (&'static str, String, Vec<u64>);
 fn kinds(answer: &Answer) -> Vec<Kind> {
     let known = Estimator::ALL.iter().filter_map(|estimator| {
         let events = events(answer, estimator.name());
-        let unit = match events.first()?.unit.as_str() {
-            "samples" | "events" => "count",
-            "ns" => "nanoseconds",
-            other => other,
-        };
+        let unit = units(&events.first()?.unit);
         let paths = events.iter().flat_map(|event| &event.paths);
         let values: Vec<u64> = paths.map(|path| whole(path.value)).collect();
         let is_kind = *estimator == Estimator::Samples || values.iter().any(|value| *value > 0);
@@ -89,15 +60,17 @@ fn kinds(answer: &Answer) -> Vec<Kind> {
 }
 
 /// The profile of an answer of one event: samples, and further estimators where there are any; `by` is shown unless the
-/// reader chooses. Tier and event of each sample are labels. `range` in nanoseconds since 1970.
-pub(crate) fn pprof(answer: &Answer, by: Estimator, (since_ns, until_ns): (u64, u64)) -> Vec<u8> {
+/// reader chooses. Tier and event of each sample are labels.
+pub(crate) fn pprof(answer: &Answer, selection: &Selection) -> Vec<u8> {
+    let (by, range) = (selection.by, selection.range);
     let mut out = Vec::new();
-    let mut strings = Strings::new();
+    // The first is empty.
+    let mut strings = Numbered::of(&String::new());
     let kinds = kinds(answer);
     for (name, unit, _) in &kinds {
         let mut kind = Vec::new();
-        number(&mut kind, 1, strings.number(name));
-        number(&mut kind, 2, strings.number(unit));
+        number(&mut kind, 1, strings.text(name));
+        number(&mut kind, 2, strings.text(unit));
         bytes(&mut out, 1, &kind);
     }
     // A function is a location: places within functions are not what a path is made of.
@@ -106,7 +79,7 @@ pub(crate) fn pprof(answer: &Answer, by: Estimator, (since_ns, until_ns): (u64, 
                       values: &[u64],
                       labels: &[(&str, &str)],
                       out: &mut Vec<u8>,
-                      strings: &mut Strings| {
+                      strings: &mut Numbered<String>| {
         let innermost_first: Vec<u64> = frames
             .iter()
             .rev()
@@ -120,8 +93,8 @@ pub(crate) fn pprof(answer: &Answer, by: Estimator, (since_ns, until_ns): (u64, 
         packed(&mut one, 2, values);
         for (key, value) in labels {
             let mut label = Vec::new();
-            number(&mut label, 1, strings.number(key));
-            number(&mut label, 2, strings.number(value));
+            number(&mut label, 1, strings.text(key));
+            number(&mut label, 2, strings.text(value));
             bytes(&mut one, 3, &label);
         }
         bytes(out, 2, &one);
@@ -155,31 +128,22 @@ pub(crate) fn pprof(answer: &Answer, by: Estimator, (since_ns, until_ns): (u64, 
         bytes(&mut location, 4, &line);
         bytes(&mut out, 4, &location);
         number(&mut function, 1, *id);
-        number(&mut function, 2, strings.number(name));
+        number(&mut function, 2, strings.text(name));
         bytes(&mut out, 5, &function);
     }
     for note in &answer.notes {
-        number(&mut out, 13, strings.number(note));
+        number(&mut out, 13, strings.text(note));
     }
     let shown = kinds.iter().find(|(name, ..)| *name == by.name());
     number(
         &mut out,
         14,
-        strings.number(shown.map_or("samples", |(name, ..)| name)),
+        strings.text(shown.map_or("samples", |(name, ..)| name)),
     );
-    number(&mut out, 9, since_ns);
-    number(&mut out, 10, until_ns.saturating_sub(since_ns));
-    for text in &strings.all {
+    number(&mut out, 9, range.since_ns);
+    number(&mut out, 10, range.len_ns());
+    for text in strings.all() {
         bytes(&mut out, 6, text.as_bytes());
     }
     out
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "sums of whole numbers; what is above is clamped"
-)]
-fn whole(real: f64) -> u64 {
-    real.max(0.0) as u64
 }

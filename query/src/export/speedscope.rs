@@ -28,7 +28,7 @@ pub(crate) fn speedscope(answer: &Answer, by: &str) -> Json {
         }
         profiles.push(json!({
             "type": "sampled",
-            "name": format!("{} ({}, {by} [{}])", event.name, event.tier, event.unit),
+            "name": event.title(by),
             "unit": if event.unit == "ns" { "nanoseconds" } else { "none" },
             "startValue": 0,
             "endValue": weights.iter().sum::<f64>(),

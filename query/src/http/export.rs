@@ -6,14 +6,14 @@ use axum::response::{IntoResponse, Response};
 
 use super::questions::{Pairs, unreadable, with_completeness, with_notes};
 use crate::answer::Answer;
-use crate::ask::{Estimator, Filter, Name, Question, Range};
-use crate::export;
+use crate::ask::{Estimator, Filter, Name, Question};
+use crate::export::{self, Selection};
 use crate::metrics;
 use crate::problem::Problem;
 use crate::service::Service;
 
-/// Writes an answer of `flamegraph` by an estimator.
-type Write = fn(&Answer, Estimator, Range) -> Vec<u8>;
+/// Writes an answer of `flamegraph`.
+type Write = fn(&Answer, &Selection) -> Vec<u8>;
 
 /// A format of another tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,19 +24,31 @@ pub(super) enum Export {
     Folded,
     /// speedscope's JSON.
     Speedscope,
+    /// The Firefox profiler's JSON.
+    Firefox,
+    /// OpenTelemetry's protobuf.
+    Otlp,
     /// Samples of one host as a perf.data file.
     PerfData,
 }
 
 impl Export {
-    pub(super) const ALL: &'static [Self] =
-        &[Self::Pprof, Self::Folded, Self::Speedscope, Self::PerfData];
+    pub(super) const ALL: &'static [Self] = &[
+        Self::Pprof,
+        Self::Folded,
+        Self::Speedscope,
+        Self::Firefox,
+        Self::Otlp,
+        Self::PerfData,
+    ];
 
     pub(super) const fn path(self) -> &'static str {
         match self {
             Self::Pprof => "/api/v1/export/pprof",
             Self::Folded => "/api/v1/export/folded",
             Self::Speedscope => "/api/v1/export/speedscope",
+            Self::Firefox => "/api/v1/export/firefox",
+            Self::Otlp => "/api/v1/export/otlp",
             Self::PerfData => "/api/v1/export/perf-data",
         }
     }
@@ -52,6 +64,12 @@ impl Export {
             Self::Speedscope => {
                 "Call paths for speedscope: one profile an event, by the estimator `by`."
             }
+            Self::Firefox => {
+                "Call paths for the Firefox profiler (profiler.firefox.com, processed format): one thread an event, by the estimator `by`."
+            }
+            Self::Otlp => {
+                "Call paths as OpenTelemetry profiles (v1development), a binary ProfilesData: one profile for each event and estimator, `by` first; event and tier as attributes."
+            }
             Self::PerfData => {
                 "Samples of one host as a perf.data file that perf reads, at most 200,000; neither `by`, `one_event` nor `limit` matter."
             }
@@ -61,15 +79,17 @@ impl Export {
     /// What writes an answer of `flamegraph`; `None`: it is no such answer.
     fn writer(self) -> Option<Write> {
         Some(match self {
-            Self::Pprof => {
-                |answer, by, range| export::pprof(answer, by, (range.since_ns, range.until_ns))
-            }
-            Self::Folded => |answer, by, _| export::folded(answer, by.name()).into_bytes(),
-            Self::Speedscope => |answer, by, _| {
-                export::speedscope(answer, by.name())
+            Self::Pprof => export::pprof,
+            Self::Folded => |answer, asked| export::folded(answer, asked.by.name()).into_bytes(),
+            Self::Speedscope => |answer, asked| {
+                export::speedscope(answer, asked.by.name())
                     .to_string()
                     .into_bytes()
             },
+            Self::Firefox => {
+                |answer, asked| export::firefox(answer, asked).to_string().into_bytes()
+            }
+            Self::Otlp => export::otlp,
             Self::PerfData => return None,
         })
     }
@@ -83,7 +103,8 @@ impl Export {
         match self {
             Self::Pprof | Self::PerfData => "application/octet-stream",
             Self::Folded => "text/plain; charset=utf-8",
-            Self::Speedscope => "application/json",
+            Self::Speedscope | Self::Firefox => "application/json",
+            Self::Otlp => "application/x-protobuf",
         }
     }
 }
@@ -110,9 +131,16 @@ async fn answered(export: Export, service: &Service, pairs: Pairs) -> Result<Res
         by = flamegraph.by;
         flamegraph.one_event |= export.is_of_one_event();
     }
-    let range = question.plan().range;
+    let filters = question.filter().dimensions();
+    let selection = Selection {
+        by,
+        range: question.plan().range,
+        filters: filters
+            .map(|(dimension, values)| (dimension.name(), values.to_vec()))
+            .collect(),
+    };
     let answer = service.answer(&question).await?;
-    let body = write(&answer, by, range);
+    let body = write(&answer, &selection);
     let mut response = ([(header::CONTENT_TYPE, export.content_type())], body).into_response();
     with_completeness(&mut response, &answer.completeness);
     with_notes(&mut response, &answer.notes);

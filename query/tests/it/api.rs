@@ -24,7 +24,7 @@ async fn document(running: &Running) {
     let document = running.get("/api/v1/openapi.json").await.json();
     assert_eq!(document["openapi"], "3.1.0");
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), memwide_query::ask::Name::ALL.len() + 4 + 4);
+    assert_eq!(paths.len(), memwide_query::ask::Name::ALL.len() + 4 + 6);
     for (path, operations) in paths {
         for method in ["get", "post", "put", "delete"] {
             let documented = operations.get(method).is_some();

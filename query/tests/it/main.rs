@@ -18,6 +18,7 @@ mod fleet;
 mod grpc;
 mod numa;
 mod places;
+mod profiles;
 mod questions;
 mod readings;
 mod recorded;
