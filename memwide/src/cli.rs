@@ -194,6 +194,9 @@ pub(crate) struct FilterArgs {
     /// Rows at most
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = rows)]
     pub(crate) limit: Option<u32>,
+    /// Of a server: say the address of this answer on its page, at absolute times, on standard error
+    #[arg(long)]
+    pub(crate) link: bool,
 }
 
 /// A number of rows.

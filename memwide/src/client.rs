@@ -54,6 +54,8 @@ pub(crate) struct Exported {
     pub(crate) body: Vec<u8>,
     pub(crate) completeness: Option<Value>,
     pub(crate) notes: Option<Vec<String>>,
+    /// Its address on the page.
+    pub(crate) page: Option<String>,
 }
 
 /// A query service.
@@ -85,6 +87,12 @@ impl Client {
         self.answer(self.asked(path, params))
     }
 
+    /// The address of an answer on the server's page.
+    pub(crate) fn page(&self, answer: &Value) -> Option<String> {
+        let page = answer.get("links")?.get("page")?.as_str()?;
+        Some(format!("{}{page}", self.base))
+    }
+
     /// `GET` of an answer in a format of another tool.
     pub(crate) fn export(
         &self,
@@ -106,10 +114,12 @@ impl Client {
         };
         let completeness = header("memwide-completeness");
         let notes = header("memwide-notes");
+        let page = header("memwide-page").and_then(|page| String::from_utf8(page).ok());
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         Ok(Exported {
             body: body.read_to_vec().map_err(|why| self.unanswered(why))?,
             completeness: completeness.and_then(|text| serde_json::from_slice(&text).ok()),
+            page: page.map(|page| format!("{}{page}", self.base)),
             notes: notes.and_then(|text| serde_json::from_slice(&text).ok()),
         })
     }

@@ -49,11 +49,25 @@ function shown(value, unit) {
   return value >= 1000 ? compact.format(value) : value.toPrecision(3);
 }
 
-/** Puts `fresh` in the place of what stands in `place`, only when it differs: no flicker, scroll and selection stay. */
+/** All links in nodes. */
+const linksIn = (nodes) => [...nodes].flatMap((node) => (node.querySelectorAll ? [...node.querySelectorAll("a")] : []));
+
+/** A node without what its links lead to: their times are those of the last refresh. */
+function bare(node) {
+  const copy = node.cloneNode(true);
+  for (const link of linksIn([copy])) link.removeAttribute("href");
+  return copy;
+}
+
+/** Puts `fresh` in the place of what stands in `place`, only when it differs: no flicker; scroll, focus and selection stay. */
 function put(place, ...fresh) {
   const nodes = fresh.filter(Boolean);
   const stands = place.childNodes;
-  if (stands.length === nodes.length && nodes.every((node, i) => node.isEqualNode(stands[i]))) return;
+  if (stands.length === nodes.length && nodes.every((node, i) => bare(node).isEqualNode(bare(stands[i])))) {
+    const newer = linksIn(nodes);
+    linksIn(stands).forEach((link, i) => { link.href = newer[i].href; });
+    return;
+  }
   const selection = document.getSelection();
   if (selection && !selection.isCollapsed && place.contains(selection.anchorNode)) return;
   place.replaceChildren(...nodes);
@@ -81,8 +95,9 @@ function tier(name) {
   return element("span", `tier ${["precise", "event", "software"].includes(name) ? name : ""}`, name);
 }
 
-/** Groups records by tier and event, largest first within a tier; precise first. */
-function mixes(rows, key, order, classOf) {
+/** Groups records by tier and event, largest first within a tier; precise first. Bars lead to their rows. */
+function mixes(answer, key, order, classOf) {
+  const rows = records(answer);
   const groups = new Map();
   for (const row of rows) {
     const name = JSON.stringify([row.tier, row.event]);
@@ -90,7 +105,7 @@ function mixes(rows, key, order, classOf) {
     const group = groups.get(name);
     group.n += row.samples;
     const label = key(row);
-    const bar = group.bars.get(label.text) || { n: 0, ...label };
+    const bar = group.bars.get(label.text) || { n: 0, address: rowAddress(answer, row), ...label };
     bar.n += row.samples;
     group.bars.set(label.text, bar);
   }
@@ -104,7 +119,7 @@ function mixes(rows, key, order, classOf) {
     return element("div", "mix", title, ...bars.map((bar) => {
       const fill = element("div", `fill ${classOf(bar)}`);
       fill.style.width = `${(100 * bar.n) / group.n}%`;
-      const name = element("span", "name", bar.text);
+      const name = anchor(bar.address, "name", bar.text);
       name.title = bar.text;
       return element("div", "bar", name, element("div", "track", fill),
         element("span", "count", `${shown(bar.n, "samples")} `, element("small", "", percent(bar.n / group.n))));
@@ -133,7 +148,7 @@ function table(columns, rows) {
     return cell;
   }));
   const body = rows.map((row) => element("tr", "", ...row.map((value, i) => {
-    if (value instanceof Node) return element("td", numeric[i] ? "number" : "", value);
+    if (value instanceof Node) return element("td", numeric[i] ? "number" : value.tagName === "A" ? "name" : "", value);
     const text = shown(value, columns[i].unit);
     const cell = element("td", numeric[i] ? "number" : "name", text);
     if (text === "—") cell.classList.add("absent");
@@ -148,7 +163,7 @@ function notes(answer) {
 }
 
 function filters() {
-  const params = { since: byId("since").value };
+  const params = range();
   if (byId("host").value) params.host = byId("host").value;
   if (byId("remote").checked) params.locality = "remote";
   return params;
@@ -156,21 +171,22 @@ function filters() {
 
 async function showLevels(params, signal) {
   const answer = await ask("breakdown", { ...params, by: "level", limit: 1000 }, signal);
-  const rows = records(answer);
+  putLink("levels", answer);
   const classOf = (bar) => (MEMORY.has(bar.value) ? "memory" : ["none", "unknown"].includes(bar.value) ? "none" : "");
-  put(byId("levels"), ...(rows.length ? mixes(rows, levelOf, LEVELS, classOf) : [nothingYet(params, true)]));
+  put(byId("levels"), ...(answer.rows.length ? mixes(answer, levelOf, LEVELS, classOf) : [nothingYet(params, true)]));
 }
 
 async function showLocalities(params, signal) {
   const answer = await ask("breakdown", { ...params, by: "locality", limit: 1000 }, signal);
-  const rows = records(answer);
+  putLink("localities", answer);
   const classOf = (bar) => ({ remote: "far", unknown: "none" })[bar.value] || "";
-  put(byId("localities"), ...(rows.length ? mixes(rows, localityOf, LOCALITIES, classOf) : [nothingYet(params, false)]));
+  put(byId("localities"), ...(answer.rows.length ? mixes(answer, localityOf, LOCALITIES, classOf) : [nothingYet(params, false)]));
 }
 
 async function showFunctions(params, signal) {
   const answer = await ask("functions", { ...params, by: byId("by").value, limit: 25 }, signal);
   const rows = records(answer);
+  putLink("functions", answer);
   if (!rows.length) return put(byId("functions"), nothingYet(params, false));
   const columns = [
     { name: "function" }, { name: "module" }, { name: "tier", numeric: false }, { name: "event" },
@@ -181,6 +197,7 @@ async function showFunctions(params, signal) {
   const used = columns.filter((column) => rows.some((row) => column.name === "share" || row[column.name]));
   const cells = rows.map((row) => used.map((column) => {
     if (column.name === "tier") return tier(row.tier);
+    if (column.name === "function") return anchor(rowAddress(answer, row), "", row.function || "—");
     if (column.name === "weight" && !row.weight) return null;
     if (column.name === "est_events" && row.est_unit === "ns") return `${whole.format(row.est_events)} ns`;
     return row[column.name];
@@ -198,8 +215,10 @@ function ago(text) {
 }
 
 async function showHosts(params, signal) {
-  const answer = await ask("hosts", { since: params.since, limit: 500 }, signal);
+  const { since, until } = params;
+  const answer = await ask("hosts", { since, ...(until && { until }), limit: 500 }, signal);
   const rows = records(answer);
+  putLink("hosts", answer);
   offerHosts(rows.map((row) => row.host));
   if (!rows.length) {
     put(byId("hosts"), empty("No host has reported in the last 24 hours. Start ", code("memwide up"), " here, or a collector on each node."));
@@ -214,7 +233,7 @@ async function showHosts(params, signal) {
     const complete = row.completeness === null ? "—" : row.completeness >= 1 ? "100 %" : `${(100 * row.completeness).toFixed(2)} %`;
     const mark = row.completeness === null ? "" : row.completeness >= 0.999 ? "good" : "bad";
     const tiers = row.tiers ? row.tiers.split(" ").flatMap((name) => [tier(name), " "]) : ["—"];
-    return [row.host, row.kind, element("span", "", ago(row.last_seen)), element("span", mark, complete), row.samples_stored,
+    return [anchor(rowAddress(answer, row), "", row.host), row.kind, element("span", "", ago(row.last_seen)), element("span", mark, complete), row.samples_stored,
       row.lost, row.blind_seconds, element("span", "", ...tiers), row.cpu_model || row.cpu_vendor, row.cpus, row.nodes];
   });
   put(byId("hosts"), table(columns, cells), ...notes(answer));
@@ -222,9 +241,9 @@ async function showHosts(params, signal) {
 }
 
 /** Keeps the list of hosts in the selection current, and what is chosen. */
-function offerHosts(names) {
+function offerHosts(hosts, chosen = byId("host").value) {
   const select = byId("host");
-  const chosen = select.value;
+  const names = !chosen || hosts.includes(chosen) ? hosts : [...hosts, chosen];
   const known = [...select.options].map((option) => option.value).filter(Boolean);
   if (known.length === names.length && known.every((name, i) => name === names[i])) return;
   const options = names.map((name) => {
@@ -233,7 +252,7 @@ function offerHosts(names) {
     return option;
   });
   select.replaceChildren(select.options[0], ...options);
-  select.value = names.includes(chosen) ? chosen : "";
+  select.value = chosen;
 }
 
 function showStatus(status, answer) {
@@ -263,6 +282,7 @@ let running = null;
 async function refresh() {
   running?.abort();
   const mine = (running = new AbortController());
+  if (asked.get("question")) return refreshQuestion(mine);
   const params = filters();
   const parts = [[showLevels, "levels"], [showLocalities, "localities"], [showFunctions, "functions"]];
   const guarded = parts.map(([show, id]) => show(params, mine.signal).catch((problem) => {
@@ -287,6 +307,17 @@ async function refresh() {
   if (running === mine) running = null;
 }
 
+/** The same where the address names one answer. */
+async function refreshQuestion(mine) {
+  try {
+    const [status, answer] = await Promise.all([ask("status", {}, mine.signal), showQuestion(mine.signal)]);
+    if (!mine.signal.aborted) showStatus(status, answer);
+  } catch (problem) {
+    if (!mine.signal.aborted) put(byId("question"), element("p", "problem", problem.message));
+  }
+  if (running === mine) running = null;
+}
+
 let sqlRunning = null;
 
 async function runSql() {
@@ -306,6 +337,8 @@ async function runSql() {
     const answer = await read(response);
     state.textContent = `${whole.format(answer.rows.length)} rows in ${Math.round(performance.now() - began)} ms`;
     const columns = answer.columns.map((column) => ({ ...column, unit: column.unit || column.type }));
+    asked.set("sql", byId("sql").value);
+    remember();
     put(byId("sql-result"), answer.rows.length ? table(columns, answer.rows) : empty("No rows."));
   } catch (problem) {
     if (mine.signal.aborted) return;
@@ -321,7 +354,12 @@ function later() {
   }, REFRESH_MS);
 }
 
-for (const id of ["since", "host", "remote", "by"]) byId(id).addEventListener("change", refresh);
+for (const id of ["since", "host", "remote", "by"]) {
+  byId(id).addEventListener("change", () => {
+    remember();
+    refresh();
+  });
+}
 byId("controls").addEventListener("submit", (event) => event.preventDefault());
 byId("sql-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -334,5 +372,11 @@ byId("sql").addEventListener("keydown", (event) => {
   }
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+const isQuestion = Boolean(asked.get("question"));
+for (const part of document.querySelectorAll("[data-overview]")) part.hidden = isQuestion;
+for (const part of document.querySelectorAll("[data-question]")) part.hidden = !isQuestion;
+if (!isQuestion) choose();
 refresh();
-later();
+if (!isQuestion && asked.get("sql")) runSql();
+// An answer at absolute times stays as it is.
+if (!isQuestion || !asked.get("until")) later();

@@ -49,6 +49,42 @@ fn well(up: &Up, args: &[&str]) -> (Vec<u8>, String) {
 fn commands_ask_a_server() {
     let Some(up) = served() else { return };
     exports(&up);
+    links(&up);
+}
+
+/// The address of an answer, whatever asks for it; the API gives the same rows there.
+fn links(up: &Up) {
+    let commands: [&[&str]; 6] = [
+        &["top", "--once"],
+        &["numa"],
+        &["hosts"],
+        &["ledger"],
+        &["report", "--server", &up.url],
+        &["export", "folded"],
+    ];
+    for command in commands {
+        let args = [command, &["-F", "host=sim-1", "--since", "-2h", "--link"]].concat();
+        let (_, said) = well(up, &args);
+        let page = said
+            .lines()
+            .find_map(|line| line.split_once("page: "))
+            .unwrap()
+            .1;
+        let address = page.strip_prefix(&up.url).unwrap();
+        assert!(
+            address.contains("host=sim-1") && !address.contains("=-"),
+            "{address}"
+        );
+        let (question, query) = address
+            .strip_prefix("/?question=")
+            .unwrap()
+            .split_once('&')
+            .unwrap();
+        let answer = up.get(&format!("{question}?{query}"));
+        assert!(!answer["rows"].as_array().unwrap().is_empty(), "{address}");
+    }
+    let wrong = memwide(up, &["report", "--link"]);
+    assert_eq!(wrong.status.code(), Some(64), "{wrong:?}");
 }
 
 /// Each format is written, to standard output or a file, and what is beside it is said.

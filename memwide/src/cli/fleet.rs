@@ -26,6 +26,9 @@ pub(crate) struct InsteadArgs {
         requires = "server"
     )]
     pub(crate) until: Option<String>,
+    /// Of a server: say the address of this answer on its page, at absolute times, on standard error
+    #[arg(long, requires = "server")]
+    pub(crate) link: bool,
 }
 
 impl InsteadArgs {
@@ -41,6 +44,7 @@ impl InsteadArgs {
             until: self.until.clone(),
             filters: filters.to_vec(),
             limit,
+            link: self.link,
         };
         Some((ServerArgs { server }, filter))
     }
@@ -91,6 +95,9 @@ pub(crate) struct SidesArgs {
     /// Of a server, hosts of before, with commas; those of after are -F host=NAME
     #[arg(long, value_name = "NAME,…", requires = "server")]
     pub(crate) before_host: Option<String>,
+    /// Of a server: say the address of this answer on its page, at absolute times, on standard error
+    #[arg(long, requires = "server")]
+    pub(crate) link: bool,
 }
 
 impl SidesArgs {
@@ -100,6 +107,7 @@ impl SidesArgs {
             server: self.server.clone(),
             since: self.since.clone(),
             until: self.until.clone(),
+            link: self.link,
         }
     }
 }

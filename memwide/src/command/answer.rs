@@ -3,7 +3,7 @@
 use crate::cli::{FilterArgs, Format};
 use crate::client::{Client, ClientError};
 use crate::failure::Failure;
-use crate::output::{Column, Table, grouped, width};
+use crate::output::{Column, Table, grouped, say, width};
 use serde_json::Value;
 
 /// Filters as URL parameters; the service says which names it knows.
@@ -28,13 +28,32 @@ pub(super) fn params(filter: &FilterArgs) -> Result<Vec<(String, String)>, Failu
     Ok(params)
 }
 
-/// Asks a question; a wrong question is wrong usage.
+/// Asks a question; a wrong question is wrong usage. With `link` it says where the page has the answer.
+pub(super) fn found(
+    client: &Client,
+    path: &str,
+    params: &[(String, String)],
+    link: bool,
+) -> Result<Value, Failure> {
+    let found = client.get(path, params).map_err(failure)?;
+    if link {
+        let page = client.page(&found);
+        say(&page.map_or_else(
+            || "this server has no addresses of answers; it is older than this command".to_owned(),
+            |page| format!("page: {page}"),
+        ));
+    }
+    Ok(found)
+}
+
+/// The same as a table.
 pub(super) fn ask(
     client: &Client,
     path: &str,
     params: &[(String, String)],
+    link: bool,
 ) -> Result<Table, Failure> {
-    client.get(path, params).map(table).map_err(failure)
+    found(client, path, params, link).map(table)
 }
 
 /// Columns that terminals of fewer than 180 columns do without.

@@ -41,6 +41,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         .iter()
         .for_each(|line| say(line));
     exported.notes.iter().flatten().for_each(|note| say(note));
+    if let Some(page) = exported.page.filter(|_| args.filter.link) {
+        say(&format!("page: {page}"));
+    }
     Ok(())
 }
 

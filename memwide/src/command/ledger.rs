@@ -23,6 +23,7 @@ Reasons, with unit and who counts them:
 
 pub(crate) fn run(args: &AskArgs) -> Result<(), Failure> {
     let client = Client::new(&args.server.server);
-    let table = answer::ask(&client, "ledger", &answer::params(&args.filter)?)?;
+    let params = answer::params(&args.filter)?;
+    let table = answer::ask(&client, "ledger", &params, args.filter.link)?;
     Ok(table.print(args.format)?)
 }

@@ -107,7 +107,7 @@ pub(super) fn asked(
     for (name, value) in further {
         params.extend(value.clone().map(|value| ((*name).to_owned(), value)));
     }
-    client.get(question, &params).map_err(answer::failure)
+    answer::found(&client, question, &params, filter.link)
 }
 
 /// Rows by their columns' names; the file of code is `dso`, as of files.

@@ -27,6 +27,10 @@ fn of_file(args: &ReportArgs, keys: Vec<Key>, by: Option<Estimator>) -> Result<(
         let wrong = anyhow::anyhow!("--since and --until ask a server; a file is summed up whole");
         return Err(Failure::usage(wrong));
     }
+    if args.filter.link {
+        let wrong = anyhow::anyhow!("--link is of a server's page; name the server with --server");
+        return Err(Failure::usage(wrong));
+    }
     let filter = Filter::parse(&args.filter.filters).map_err(Failure::usage)?;
     let keys = match (keys.is_empty(), args.calls.children) {
         (false, _) => keys,
@@ -123,7 +127,7 @@ fn of_server(
     };
     let (path, mut params) = question(&keys, by).map_err(Failure::usage)?;
     params.extend(answer::params(&args.filter)?);
-    let answer = answer::ask(&Client::new(server), path, &params)?;
+    let answer = answer::ask(&Client::new(server), path, &params, args.filter.link)?;
     let by = by.map_or("", Estimator::name);
     Ok(answer::readable(answer, args.format, by).print(args.format)?)
 }

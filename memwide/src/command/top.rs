@@ -28,12 +28,12 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     }
     let once = args.once || args.format != Format::Table || !std::io::stdout().is_terminal();
     if once {
-        let table = answer::ask(&client, "functions", &params)?;
+        let table = answer::ask(&client, "functions", &params, args.filter.link)?;
         return Ok(answer::readable(table, args.format, &args.by).print(args.format)?);
     }
     loop {
         let table = answer::readable(
-            answer::ask(&client, "functions", &params)?,
+            answer::ask(&client, "functions", &params, args.filter.link)?,
             args.format,
             &args.by,
         );

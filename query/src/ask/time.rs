@@ -89,7 +89,8 @@ pub(crate) fn text(ns: u64) -> String {
     text.unwrap_or_else(|| ns.to_string())
 }
 
-fn moment(parameter: &'static str, text: &str, now_ns: u64) -> Result<u64, AskError> {
+/// A moment as people write it, in nanoseconds since 1970.
+pub(crate) fn moment(parameter: &'static str, text: &str, now_ns: u64) -> Result<u64, AskError> {
     let wrong = || AskError::Time {
         parameter,
         value: super::shortened(text),

@@ -4,7 +4,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
-use super::questions::{Pairs, unreadable, with_completeness, with_notes};
+use super::links::Links;
+use super::questions::{Pairs, unreadable, with_completeness, with_notes, with_page};
 use crate::answer::Answer;
 use crate::ask::{Estimator, Filter, Name, Question};
 use crate::export::{self, Selection};
@@ -122,9 +123,12 @@ pub(super) async fn answer(
 
 async fn answered(export: Export, service: &Service, pairs: Pairs) -> Result<Response, Problem> {
     let pairs = pairs.map_err(|rejection| unreadable(&rejection))?.0;
-    let mut question = Question::parse(Name::Flamegraph, &pairs, Service::now_ns())?;
+    let now_ns = Service::now_ns();
+    let mut question = Question::parse(Name::Flamegraph, &pairs, now_ns)?;
     let Some(write) = export.writer() else {
-        return recorded(service, question.filter()).await;
+        let mut response = recorded(service, question.filter()).await?;
+        with_page(&mut response, &Links::new(&question, &pairs, now_ns, &[]));
+        return Ok(response);
     };
     let mut by = Estimator::default();
     if let Question::Flamegraph(flamegraph) = &mut question {
@@ -144,6 +148,10 @@ async fn answered(export: Export, service: &Service, pairs: Pairs) -> Result<Res
     let mut response = ([(header::CONTENT_TYPE, export.content_type())], body).into_response();
     with_completeness(&mut response, &answer.completeness);
     with_notes(&mut response, &answer.notes);
+    with_page(
+        &mut response,
+        &Links::new(&question, &pairs, now_ns, &answer.columns),
+    );
     Ok(response)
 }
 

@@ -2,6 +2,7 @@
 
 mod export;
 mod hosts;
+mod links;
 mod openapi;
 mod page;
 mod questions;
@@ -77,6 +78,7 @@ pub(crate) fn router(service: Service, loopback: bool) -> Router {
         )
         .route("/", get(page::index))
         .route("/app.js", get(page::script))
+        .route("/question.js", get(page::question))
         .route("/style.css", get(page::style))
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)

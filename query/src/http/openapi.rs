@@ -204,7 +204,12 @@ fn schemas() -> Json {
             "parts": { "type": "array", "description": "What stands behind the rows.", "items": reference("Part") },
             "other": { "type": ["object", "null"], "description": "What was cut after the last row.",
                 "properties": { "rows": count, "samples": count } },
-            "completeness": reference("Completeness"), "source_table": text, "notes": texts })),
+            "completeness": reference("Completeness"), "source_table": text, "notes": texts, "links": reference("Links") })),
+        "Links": object(json!({
+            "self": { "type": "string", "description": "The same answer of the API, at absolute times; as all links from the server's root on." },
+            "page": { "type": "string", "description": "The same answer on the page." },
+            "row_filters": { "type": "array", "items": text, "description": "Columns whose value, as a filter of that name, narrows the question down to a row." },
+            "next": { "type": "object", "additionalProperties": text, "description": "Pages of further questions about the same selection, by question." } })),
         "Part": object(json!({
             "name": text, "columns": { "type": "array", "items": reference("Column") }, "rows": rows })),
         "SqlAnswer": object(json!({

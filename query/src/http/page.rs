@@ -1,4 +1,4 @@
-//! The page: three files within the binary, nothing from elsewhere.
+//! The page: four files within the binary, nothing from elsewhere.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -25,6 +25,13 @@ pub(super) async fn script() -> Response {
     file(
         "text/javascript; charset=utf-8",
         include_str!("../../web/app.js"),
+    )
+}
+
+pub(super) async fn question() -> Response {
+    file(
+        "text/javascript; charset=utf-8",
+        include_str!("../../web/question.js"),
     )
 }
 

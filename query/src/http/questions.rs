@@ -5,6 +5,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Json, Response};
 
+use super::links::Links;
 use super::{accepts, render};
 use crate::ask::{Name, Question};
 use crate::metrics;
@@ -16,6 +17,9 @@ pub(super) const COMPLETENESS: &str = "memwide-completeness";
 
 /// Header with the notes where the body has no room for them.
 const NOTES: &str = "memwide-notes";
+
+/// Header with the answer's address on the page.
+const PAGE: &str = "memwide-page";
 
 pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
@@ -38,8 +42,10 @@ async fn answered(
 ) -> Result<Response, Problem> {
     let pairs = pairs.map_err(|rejection| unreadable(&rejection))?.0;
     let format = format(&pairs, headers)?;
-    let question = Question::parse(name, &pairs, Service::now_ns())?;
+    let now_ns = Service::now_ns();
+    let question = Question::parse(name, &pairs, now_ns)?;
     let answer = service.answer(&question).await?;
+    let links = Links::new(&question, &pairs, now_ns, &answer.columns);
     Ok(match format {
         "csv" => {
             let mut response = text(
@@ -48,10 +54,21 @@ async fn answered(
             );
             with_completeness(&mut response, &answer.completeness);
             with_notes(&mut response, &answer.notes);
+            with_page(&mut response, &links);
             response
         }
-        "table" => text("text/plain; charset=utf-8", render::table(&answer)),
-        _ => Json(answer.to_json()).into_response(),
+        "table" => {
+            let table = render::table(&answer);
+            text(
+                "text/plain; charset=utf-8",
+                format!("{table}page: {}\n", links.page()),
+            )
+        }
+        _ => {
+            let mut answer = answer.to_json();
+            answer["links"] = links.to_json();
+            Json(answer).into_response()
+        }
     })
 }
 
@@ -73,6 +90,13 @@ pub(super) fn with_notes(response: &mut Response, notes: &[String]) {
     let notes = serde_json::json!(notes).to_string();
     if let Ok(value) = HeaderValue::from_bytes(notes.as_bytes()) {
         response.headers_mut().insert(NOTES, value);
+    }
+}
+
+/// Where the page has the same answer.
+pub(super) fn with_page(response: &mut Response, links: &Links) {
+    if let Ok(value) = HeaderValue::from_str(&links.page()) {
+        response.headers_mut().insert(PAGE, value);
     }
 }
 

@@ -220,6 +220,7 @@ async fn page(running: &Running) {
     for (path, content_type) in [
         ("/", "text/html"),
         ("/app.js", "text/javascript"),
+        ("/question.js", "text/javascript"),
         ("/style.css", "text/css"),
     ] {
         let reply = running.get(path).await;

@@ -16,6 +16,7 @@ mod engine;
 mod export;
 mod fleet;
 mod grpc;
+mod links;
 mod numa;
 mod places;
 mod profiles;

@@ -34,6 +34,7 @@ pub(crate) struct Reply {
     pub(crate) content_type: String,
     pub(crate) completeness: Option<String>,
     pub(crate) notes: Option<String>,
+    pub(crate) page: Option<String>,
     pub(crate) policy: String,
     pub(crate) body: Vec<u8>,
 }
@@ -168,6 +169,7 @@ impl Running {
                 content_type: header("content-type").unwrap_or_default(),
                 completeness: header("memwide-completeness"),
                 notes: header("memwide-notes"),
+                page: header("memwide-page"),
                 policy: header("content-security-policy").unwrap_or_default(),
                 body: response.body_mut().read_to_vec().unwrap(),
             }
