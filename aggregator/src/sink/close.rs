@@ -1,5 +1,5 @@
-//! The hour close: rows of `samples` ingested in (a, b] summed into tables of hours, then published by one row of `closes`
-//! and `closes_of_details`.
+//! The hour close: rows of `samples` ingested in (a, b] summed into tables of hours, then published by one row each of
+//! `closes`, `closes_of_details` and `closes_of_calls`.
 //!
 //! Runs between two blocks, so that everything ingested up to b is in the store, and nothing ingested up to b will come.
 
@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use memwide_proto::{subject, v1};
 use memwide_store::rows::{
-    CloseRow, Closes, ClosesOfDetails, ClosesOfDetailsRow, NativeBlock, TableRows,
+    CloseRow, Closes, ClosesOfCalls, ClosesOfCallsRow, ClosesOfDetails, ClosesOfDetailsRow,
+    NativeBlock, TableRows,
 };
-use memwide_store::schema::{close_details, close_functions_1h};
+use memwide_store::schema::{close_calls, close_details, close_functions_1h};
 use memwide_store::{Request, Store, StoreError};
 use serde::Deserialize;
 
@@ -36,8 +37,50 @@ pub(super) async fn run(target: &Target, record: &v1::BlockRecord, every_s: u64)
     closes.push(&row);
     sum(target, "functions_1h", &sql, &token).await
         && publish(target, &token, closes.finish()).await
-        && details(target, through, seconds(every_s)).await
+        && all(target, &DETAILS, through, seconds(every_s)).await
+        && all(target, &CALLS, through, seconds(every_s)).await
 }
+
+/// Tables that are closed and published together.
+struct Tables {
+    /// Word in tokens.
+    word: &'static str,
+    /// Where it stands how far they are closed.
+    closes: &'static str,
+    /// The statements, for a partition and what was ingested in (a, b].
+    statements: fn(u16, u32, u32) -> Vec<(&'static str, String)>,
+    /// The row that publishes a close of a partition.
+    row: fn(u16, u32) -> Vec<NativeBlock>,
+}
+
+const DETAILS: Tables = Tables {
+    word: "details",
+    closes: "closes_of_details",
+    statements: close_details,
+    row: |part, closed_through| {
+        let mut closes = ClosesOfDetails::default();
+        closes.push(&ClosesOfDetailsRow {
+            part,
+            closed_through,
+        });
+        closes.finish()
+    },
+};
+
+/// These came later: where those are closed already they begin at the samples there are.
+const CALLS: Tables = Tables {
+    word: "calls",
+    closes: "closes_of_calls",
+    statements: close_calls,
+    row: |part, closed_through| {
+        let mut closes = ClosesOfCalls::default();
+        closes.push(&ClosesOfCallsRow {
+            part,
+            closed_through,
+        });
+        closes.finish()
+    },
+};
 
 /// Samples of a partition that are not closed. `None`: the process stops.
 pub(super) async fn rows_waiting(target: &Target, record: &v1::BlockRecord) -> Option<u64> {
@@ -48,11 +91,11 @@ pub(super) async fn rows_waiting(target: &Target, record: &v1::BlockRecord) -> O
     ask(target, &sql).await
 }
 
-/// Closes the other tables from where they are closed to. False: the process stops.
-async fn details(target: &Target, through: u32, every_s: u32) -> bool {
-    let part = target.partition;
+/// Closes tables from where they are closed to. False: the process stops.
+async fn all(target: &Target, tables: &Tables, through: u32, every_s: u32) -> bool {
+    let (part, closes) = (target.partition, tables.closes);
     let closed = format!(
-        "SELECT toUnixTimestamp(max(closed_through)) AS found FROM closes_of_details WHERE part = {part}"
+        "SELECT toUnixTimestamp(max(closed_through)) AS found FROM {closes} WHERE part = {part}"
     );
     let oldest =
         format!("SELECT toUnixTimestamp(min(ingested)) AS found FROM samples WHERE part = {part}");
@@ -65,18 +108,13 @@ async fn details(target: &Target, through: u32, every_s: u32) -> bool {
             return false;
         };
         let to = piece(after, through, seconds(oldest), every_s);
-        let token = format!("{}/{part}/details/{after}-{to}", subject::STREAM);
-        for (table, sql) in close_details(part, after, to) {
+        let token = format!("{}/{part}/{}/{after}-{to}", subject::STREAM, tables.word);
+        for (table, sql) in (tables.statements)(part, after, to) {
             if !sum(target, table, &sql, &token).await {
                 return false;
             }
         }
-        let mut closes = ClosesOfDetails::default();
-        closes.push(&ClosesOfDetailsRow {
-            part,
-            closed_through: to,
-        });
-        if !publish(target, &token, closes.finish()).await {
+        if !publish(target, &token, (tables.row)(part, to)).await {
             return false;
         }
         after = to;

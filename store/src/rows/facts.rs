@@ -255,4 +255,14 @@ tables! {
         /// Ingest time up to which they are closed, in seconds since 1970 UTC.
         closed_through: Seconds,
     }
+    {
+        /// Gathers rows of `closes_of_calls`.
+        ClosesOfCalls of
+        /// How far `allocs_1m` and `offcpu_1m` are closed for a partition.
+        ClosesOfCallsRow in "closes_of_calls", day = |_| 0;
+        /// Partition.
+        part: Vec<u16>,
+        /// Ingest time up to which they are closed, in seconds since 1970 UTC.
+        closed_through: Seconds,
+    }
 }

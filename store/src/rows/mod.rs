@@ -17,8 +17,8 @@ pub use definitions::{
     WorkloadRow, Workloads,
 };
 pub use facts::{
-    CloseRow, Closes, ClosesOfDetails, ClosesOfDetailsRow, Fleet1h, FleetRow, HostRow, Hosts,
-    Ledger1m, LedgerRow, Mix1m, MixRow, SampleRow, Samples,
+    CloseRow, Closes, ClosesOfCalls, ClosesOfCallsRow, ClosesOfDetails, ClosesOfDetailsRow,
+    Fleet1h, FleetRow, HostRow, Hosts, Ledger1m, LedgerRow, Mix1m, MixRow, SampleRow, Samples,
 };
 pub use readings::{CounterRow, Counters, Pressure, PressureRow, Rss, RssRow};
 pub use sums::{Sums, SumsColumns};

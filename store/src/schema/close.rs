@@ -1,7 +1,7 @@
 //! Statements that sum a partition's samples, by the time they were ingested, into tables of hours and minutes.
 //!
 //! Run them with [`Store::insert_select`](crate::Store::insert_select) under a token that names the close; then publish the
-//! close as one row of `closes` or `closes_of_details`.
+//! close as one row of `closes`, `closes_of_details` or `closes_of_calls`.
 
 use crate::native::Column as _;
 use crate::rows::SumsColumns;
@@ -40,14 +40,24 @@ fn ingested(part: u16, after: u32, through: u32) -> String {
 /// (seconds since 1970 UTC).
 pub fn close_functions_1h(part: u16, after: u32, through: u32) -> String {
     let keys = format!("time, function_id, host, workload_id, {ACCESS}, context, comm");
-    plain("functions_1h", &keys, &sums(), part, after, through)
+    plain("functions_1h", &keys, &sums(), "", part, after, through)
 }
 
-/// A table whose rows are samples with equal keys, summed.
-fn plain(table: &str, keys: &str, sums: &[&str], part: u16, after: u32, through: u32) -> String {
+/// A table whose rows are samples with equal keys, summed; `state` is one more column, an aggregate called as it.
+fn plain(
+    table: &str,
+    keys: &str,
+    sums: &[&str],
+    state: &str,
+    part: u16,
+    after: u32,
+    through: u32,
+) -> String {
+    let column = state.rsplit_once(" AS ").map_or("", |(_, column)| column);
+    let comma = if state.is_empty() { "" } else { ", " };
     format!(
-        "INSERT INTO {table} ({keys}, part, close, {columns}, ingested) \
-         SELECT {keys}, v.part, toDateTime({through}, 'UTC'), {summed}, max(v.ingested) \
+        "INSERT INTO {table} ({keys}, part, close, {columns}{comma}{column}, ingested) \
+         SELECT {keys}, v.part, toDateTime({through}, 'UTC'), {summed}{comma}{state}, max(v.ingested) \
          FROM samples_as_functions AS v WHERE {of} GROUP BY {keys}, v.part",
         columns = sums.join(", "),
         summed = summed(sums),
@@ -57,25 +67,30 @@ fn plain(table: &str, keys: &str, sums: &[&str], part: u16, after: u32, through:
 
 /// Tables and the statements that close them besides `functions_1h`, which must be closed through `through` already.
 pub fn close_details(part: u16, after: u32, through: u32) -> Vec<(&'static str, String)> {
-    let all = sums();
-    let plain =
-        |table, keys: &str, sums: &[&str]| (table, plain(table, keys, sums, part, after, through));
+    let measured = [sums(), vec!["n_measured"]].concat();
+    let plain = |table, keys: &str, sums: &[&str], state: &str| {
+        let sql = plain(table, keys, sums, state, part, after, through);
+        (table, sql)
+    };
     vec![
         ("fleet_1d", fleet(part, after, through)),
         plain(
             "sites_1h",
             &format!("time, function_id, location_id, {ACCESS}"),
-            &all,
+            &measured,
+            "uniqState(cityHash64(v.host)) AS hosts",
         ),
         plain(
             "latency_1h",
             &format!("time, function_id, {ACCESS}, bucket"),
             &["n", "sum_p", "sum_w", "n_saturated"],
+            "",
         ),
         plain(
             "data_1h",
             &format!("time, data_id, region, function_id, host, workload_id, {ACCESS}"),
-            &all,
+            &measured,
+            "",
         ),
         ("pages_1h", pages(part, after, through)),
         ("lines_1m", lines(part, after, through)),
@@ -163,12 +178,83 @@ fn lines(part: u16, after: u32, through: u32) -> String {
 fn faults(part: u16, after: u32, through: u32) -> String {
     let keys = "host, workload_id, pid, comm, function_id, region, data_id, event_id, event, tier, latency_kind, context";
     format!(
-        "INSERT INTO faults_1m (time, kind, {keys}, part, close, n, faults, n_page_remote, n_page_known, ingested) \
+        "INSERT INTO faults_1m (time, kind, {keys}, part, close, n, faults, n_page_remote, n_page_known, n_addr, pages, \
+         ingested) \
          SELECT v.minute, v.fault_kind, {of_v}, v.part, toDateTime({through}, 'UTC'), sum(v.n), sum(v.faults), \
-         sum(v.n_page_remote), sum(v.n_page_known), max(v.ingested) \
+         sum(v.n_page_remote), sum(v.n_page_known), sum(v.n_addr), \
+         uniqExactStateIf(v.fault_page, v.n_addr != 0), max(v.ingested) \
          FROM samples_as_functions AS v WHERE {of} AND v.fault_kind != '' \
          GROUP BY v.minute, v.fault_kind, {of_v}, v.part",
         of_v = of("v", keys),
         of = ingested(part, after, through),
+    )
+}
+
+/// Tables and the statements that close them, published in `closes_of_calls`.
+pub fn close_calls(part: u16, after: u32, through: u32) -> Vec<(&'static str, String)> {
+    vec![
+        ("allocs_1m", allocs(part, after, through)),
+        ("offcpu_1m", offcpu(part, after, through)),
+    ]
+}
+
+/// Allocations.
+fn allocs(part: u16, after: u32, through: u32) -> String {
+    let keys =
+        "host, workload_id, pid, comm, function_id, stack_id, event_id, event, tier, context";
+    format!(
+        "INSERT INTO allocs_1m (time, kind, {keys}, part, close, n, calls, ingested) \
+         SELECT v.minute, v.alloc_kind, {of_v}, v.part, toDateTime({through}, 'UTC'), sum(v.n), sum(v.calls), max(v.ingested) \
+         FROM samples_as_functions AS v WHERE {of} AND v.alloc_kind != '' GROUP BY v.minute, v.alloc_kind, {of_v}, v.part",
+        of_v = of("v", keys),
+        of = ingested(part, after, through),
+    )
+}
+
+/// A thread that was away for longer than this many seconds, by the time its switches were ingested, is not seen to come
+/// back: bounds what a close reads.
+const AWAY_S: u32 = 86_400;
+
+/// Time off the CPU. A switch is sampled in the thread that leaves: it came to the CPU at the switch before on that CPU, and
+/// was off from where it had left to there. Both may have been closed before: a close begins with the last switch of each
+/// thread and of each CPU before it.
+fn offcpu(part: u16, after: u32, through: u32) -> String {
+    let switches = "match(v.event, '^sched:sched_switch(:|$)') AND v.period <= 1";
+    let earlier = ingested(part, after.saturating_sub(AWAY_S), after);
+    let keys = "host, workload_id, pid, tid, comm, stack_id, event_id, event, tier";
+    let carried: Vec<String> = [
+        "cpu",
+        "workload_id",
+        "pid",
+        "comm",
+        "stack_id",
+        "event_id",
+        "event",
+        "tier",
+        "ingested",
+    ]
+    .iter()
+    .map(|column| format!("argMax(v.{column}, v.time)"))
+    .collect();
+    format!(
+        "INSERT INTO offcpu_1m (time, {keys}, part, close, n, spells, off_ns, off_ns_max, ingested) \
+         WITH k AS (SELECT v.host AS host, v.tid AS tid, toUnixTimestamp64Nano(v.time) AS t, v.cpu AS cpu, \
+         v.workload_id AS workload_id, v.pid AS pid, v.comm AS comm, v.stack_id AS stack_id, v.event_id AS event_id, \
+         v.event AS event, v.tier AS tier, v.ingested AS ingested, 1 AS fresh FROM samples AS v WHERE {fresh} AND {switches} \
+         UNION ALL SELECT v.host, v.tid, toUnixTimestamp64Nano(max(v.time)), {carried}, 0 FROM samples AS v \
+         WHERE {earlier} AND {switches} GROUP BY v.host, v.tid \
+         UNION ALL SELECT v.host, 0, toUnixTimestamp64Nano(max(v.time)), v.cpu, 0, 0, '', 0, 0, '', any(v.tier), max(v.ingested), 0 \
+         FROM samples AS v WHERE {earlier} AND {switches} GROUP BY v.host, v.cpu), \
+         w AS (SELECT *, lagInFrame(k.t) OVER (PARTITION BY k.host, k.cpu ORDER BY k.t, k.fresh \
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came FROM k), \
+         b AS (SELECT *, leadInFrame(w.came) OVER own AS back, leadInFrame(w.fresh) OVER own AS told, \
+         leadInFrame(w.ingested) OVER own AS told_at, told AND back >= w.t AS ended FROM w WHERE w.tid != 0 \
+         WINDOW own AS (PARTITION BY w.host, w.tid ORDER BY w.t, w.fresh ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)) \
+         SELECT toStartOfMinute(fromUnixTimestamp64Nano(b.t, 'UTC')) AS minute, {of_b}, {part}, toDateTime({through}, 'UTC'), \
+         sum(b.fresh), countIf(b.ended), sumIf(b.back - b.t, b.ended), maxIf(b.back - b.t, b.ended), \
+         max(if(b.told, b.told_at, b.ingested)) FROM b WHERE b.fresh OR b.told GROUP BY minute, {of_b}",
+        fresh = ingested(part, after, through),
+        carried = carried.join(", "),
+        of_b = of("b", keys),
     )
 }

@@ -15,7 +15,7 @@ use crate::client::{Request, Store};
 use crate::error::StoreError;
 use render::{Target, render};
 
-pub use close::{close_details, close_functions_1h};
+pub use close::{close_calls, close_details, close_functions_1h};
 
 /// Why the schema of a store cannot be brought up to date.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +84,7 @@ migrations! {
     8 "cpu_nodes" "0008_cpu_nodes";
     9 "readings" "0009_readings";
     10 "details" "0010_details";
+    11 "calls" "0011_calls";
 }
 
 impl Migration {

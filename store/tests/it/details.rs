@@ -324,16 +324,39 @@ async fn views_of_closed_tables_are_exact_before_and_after_a_close() {
         }
     };
     looks(1_000).await;
+    // What is not in the named views, and what questions of days read.
+    let more = "SELECT * FROM (SELECT 'a', sum(n_measured), uniqMerge(hosts), sum(n) FROM sites_1h_all UNION ALL \
+         SELECT 'b', sum(n_measured), 0, sum(n) FROM data_1h_all UNION ALL \
+         SELECT 'c', sum(n_addr), uniqExactMerge(pages), sum(n) FROM faults_1m_all UNION ALL \
+         SELECT 'd', 0, uniqMerge(hosts), sum(n) FROM fleet_1d_all UNION ALL \
+         SELECT 'e', 0, 0, sum(n) FROM latency_1h_all) ORDER BY 1";
+    let before = ask(&store, more).await;
+    let pages = (0..1_000)
+        .map(dense)
+        .filter(|row| row.event == "minor-faults");
+    let pages: BTreeSet<_> = pages
+        .map(|row| (row.host, row.pid, row.addr >> 12))
+        .collect();
+    let measured = (0..1_000).map(dense).filter(|row| row.weight > 0).count();
+    assert_eq!(
+        before,
+        format!(
+            "a\t{measured}\t3\t1000\nb\t{measured}\t0\t1000\nc\t500\t{}\t500\nd\t0\t3\t1000\ne\t0\t0\t1000",
+            pages.len()
+        )
+    );
     for (_, sql) in close_details(0, 0, now + 10) {
         store.insert_select(&sql, "broken off").await.unwrap();
     }
     looks(1_000).await; // summed, not published
-    for table in ["sites_1h", "latency_1h", "data_1h", "faults_1m"] {
+    assert_eq!(ask(&store, more).await, before);
+    for table in ["sites_1h", "latency_1h", "data_1h", "faults_1m", "fleet_1d"] {
         let empty = format!("TRUNCATE TABLE {table}");
         store.execute(&empty).await.unwrap();
     }
     close(&store, 0, 0, now + 20).await;
     looks(1_000).await;
+    assert_eq!(ask(&store, more).await, before);
     put(&store, 1_000..1_500, 0, now + 30).await;
     looks(1_500).await;
 }

@@ -7,6 +7,7 @@
 )]
 
 mod backup;
+mod calls;
 mod children;
 mod details;
 mod guard_wall;
