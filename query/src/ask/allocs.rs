@@ -3,9 +3,9 @@
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
-use super::samples::{self, conditions};
+use super::samples::{self, conditions_of};
 use super::sites::sites;
-use super::table::Source;
+use super::table::{Source, Table};
 use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::{Answer, Column};
 use crate::statement::Statement;
@@ -50,13 +50,20 @@ impl Ask for Allocs {
         let filter = &self.filter;
         let mut statement = Statement::default();
         let with = ["stack_id", "function", "module", "comm", "tier", "event"];
-        let states = [
-            ("n_calls", "sum(toFloat64(greatest(s.period, 1)))"),
-            samples::PROCESSES,
-        ];
-        let source = Source::sampled(&mut statement, filter, &with, &states);
-        let asked = conditions(&mut statement, filter, filter.range);
-        let sites = sites(&format!("{asked} AND {KIND} != ''"));
+        let table = Table::choose(
+            &[Table::Allocs, Table::Samples],
+            &filter.needs(),
+            filter.range,
+        );
+        let (range, rounded) = table.range(filter);
+        let calls = match table {
+            Table::Samples => "sum(toFloat64(greatest(s.period, 1)))",
+            _ => "sum(s.calls)",
+        };
+        let states = [("n_calls", calls), samples::PROCESSES];
+        let source = Source::summed(&mut statement, table, filter, range, &with, &states);
+        let asked = conditions_of(&mut statement, table, filter, range);
+        let sites = sites(table, &format!("{asked} AND {KIND} != ''"));
         let source = source.only(&format!("{KIND} != ''")).wrapped(
             &format!(
                 "s.* EXCEPT (function, module), {KIND} AS kind, \
@@ -87,7 +94,14 @@ impl Ask for Allocs {
             partition: &["kind", "tier", "event"],
             having: "",
         };
-        shape.of_samples(filter, statement, &source, &outputs)
+        shape.plan(
+            table,
+            filter,
+            (range, rounded),
+            statement,
+            &source,
+            &outputs,
+        )
     }
 
     fn conclude(&self, answer: &mut Answer) {

@@ -4,7 +4,7 @@ use super::filter::{Dimension, Filter};
 use super::functions::{BY, Estimator};
 use super::grouped::{Grouped, Output};
 use super::samples::{self, hexadecimal};
-use super::table::Source;
+use super::table::{Source, Table};
 use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::{Answer, Column};
 use crate::statement::Statement;
@@ -49,13 +49,14 @@ impl Ask for Annotate {
             "event",
             "latency_kind",
         ];
-        let states = [
-            samples::LOADS,
-            samples::STORES,
-            samples::REMOTE,
-            samples::MEASURED,
-        ];
-        let source = Source::sampled(&mut statement, filter, &with, &states).wrapped(
+        let table = Table::choose(
+            &[Table::Sites, Table::Samples],
+            &filter.needs(),
+            filter.range,
+        );
+        let (range, rounded) = table.range(filter);
+        let states = samples::accesses(table);
+        let source = Source::summed(&mut statement, table, filter, range, &with, &states).wrapped(
             "s.*, l.address AS address, l.start AS start, l.source_file AS source_file, l.source_line AS source_line",
             &format!("LEFT JOIN ({PLACES}) AS l ON l.location_id = s.location_id"),
         );
@@ -98,7 +99,14 @@ impl Ask for Annotate {
             partition: &["tier", "event", "function", "module", "build_id"],
             having: "",
         };
-        shape.of_samples(filter, statement, &source, &outputs)
+        shape.plan(
+            table,
+            filter,
+            (range, rounded),
+            statement,
+            &source,
+            &outputs,
+        )
     }
 
     fn conclude(&self, answer: &mut Answer) {

@@ -3,7 +3,7 @@
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
 use super::samples;
-use super::table::Source;
+use super::table::{Source, Table};
 use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::{Answer, Column};
 use crate::statement::Statement;
@@ -42,12 +42,33 @@ impl Ask for Faults {
         let filter = &self.filter;
         let mut statement = Statement::default();
         let keys = ["function", "module", "build_id", "region", "tier", "event"];
-        let states = [
+        let table = Table::choose(
+            &[Table::Faults, Table::Samples],
+            &filter.needs(),
+            filter.range,
+        );
+        let (range, rounded) = table.range(filter);
+        let of_samples = [
             ("n_faults", "sum(toFloat64(greatest(s.period, 1)))"),
             samples::PAGES,
             samples::PROCESSES,
         ];
-        let source = Source::sampled(&mut statement, filter, &keys, &states);
+        let of_table = [
+            ("n_faults", "sum(s.faults)"),
+            ("n_pages", "uniqExactMergeState(s.pages)"),
+            samples::PROCESSES,
+            ("untold", "countIf(isNull(s.n_addr))"),
+        ];
+        let (states, pages): (&[(&str, &str)], _) = if table == Table::Samples {
+            (&of_samples, "nullIf(uniqExactIfMerge(s.n_pages), 0)")
+        } else {
+            // Rows closed by an earlier version do not tell.
+            (
+                &of_table,
+                "if(sum(s.untold) > 0, NULL, nullIf(uniqExactMerge(s.n_pages), 0))",
+            )
+        };
+        let source = Source::summed(&mut statement, table, filter, range, &keys, states);
         let source = source.only(&format!("{KIND} != ''"));
         let mut outputs = vec![Output::key_of("kind", KIND)];
         outputs.extend(keys.iter().map(|key| Output::key(key)));
@@ -58,10 +79,7 @@ impl Ask for Faults {
             ),
             Output::samples(&source),
             Output::weigh("faults", "sum(s.n_faults)".to_owned()),
-            Output::sum(
-                Column::number("pages", "pages"),
-                "nullIf(uniqExactIfMerge(s.n_pages), 0)".to_owned(),
-            ),
+            Output::sum(Column::number("pages", "pages"), pages.to_owned()),
             Output::sum(
                 Column::number("processes", "processes"),
                 "uniqExactMerge(s.n_processes)".to_owned(),
@@ -73,7 +91,14 @@ impl Ask for Faults {
             partition: &["kind", "tier", "event"],
             having: "",
         };
-        shape.of_samples(filter, statement, &source, &outputs)
+        shape.plan(
+            table,
+            filter,
+            (range, rounded),
+            statement,
+            &source,
+            &outputs,
+        )
     }
 
     fn conclude(&self, answer: &mut Answer) {

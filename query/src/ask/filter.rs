@@ -94,6 +94,11 @@ impl Filter {
         }
     }
 
+    /// What a table must have for it.
+    pub(super) fn needs(&self) -> Vec<Dimension> {
+        self.dimensions().map(|(dimension, _)| dimension).collect()
+    }
+
     /// The same with one more value that this build knows to be right.
     pub(super) fn and(&self, dimension: Dimension, value: &str) -> Self {
         let mut filter = self.clone();

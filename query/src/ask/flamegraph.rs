@@ -7,7 +7,7 @@ use super::functions::{BY, Estimator};
 use super::grouped::{Grouped, Output};
 use super::samples::conditions;
 use super::sites::{FRAME, frames};
-use super::table::{COUNTED_EVENTS, Source};
+use super::table::{COUNTED_EVENTS, Source, Table};
 use super::{Ask, AskError, Extra, Given, LIMIT_MAX, PartPlan, Plan, Values};
 use crate::answer::{Answer, Column, Value};
 use crate::statement::Statement;
@@ -59,7 +59,7 @@ impl Ask for Flamegraph {
         ];
         let source = Source::sampled(&mut statement, filter, &with, &[]);
         let conditions = conditions(&mut statement, filter, filter.range);
-        let frames = frames(&conditions);
+        let frames = frames(Table::Samples, &conditions);
         let paths = format!(
             "SELECT stack_id, arrayStringConcat(arrayReverse(arrayMap(frame -> frame.2, arraySort(groupArray((at, name))))), ';') \
              AS path FROM ({frames}) GROUP BY stack_id"

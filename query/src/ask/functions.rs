@@ -91,15 +91,12 @@ impl Ask for Functions {
 
     fn plan(&self) -> Plan {
         let filter = &self.filter;
-        let mut needs: Vec<Dimension> = filter
-            .dimensions()
-            .map(|(dimension, _)| dimension)
-            .collect();
+        let mut needs = filter.needs();
         if self.per_host {
             needs.push(Dimension::Host);
         }
         let table = Table::choose(
-            &[Table::Fleet, Table::Functions, Table::Samples],
+            &[Table::Days, Table::Fleet, Table::Functions, Table::Samples],
             &needs,
             filter.range,
         );

@@ -102,7 +102,9 @@ impl Output {
         let weight = source.sum(WEIGHT);
         Self::sum(
             Column::real("mean_latency", "cycles"),
-            format!("if(sum(s.n_measured) = 0, NULL, {weight} / sum(s.n_measured))"),
+            format!(
+                "if(countIf(isNull(s.n_measured)) > 0 OR sum(s.n_measured) = 0, NULL, {weight} / sum(s.n_measured))"
+            ),
         )
     }
 

@@ -3,7 +3,7 @@
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
 use super::samples::{self, Keys};
-use super::table::{Source, WEIGHT};
+use super::table::{Source, Table, WEIGHT};
 use super::{Ask, AskError, Extra, Given, PartPlan, Plan, Values, interval};
 use crate::answer::{Answer, Column, Value};
 use crate::statement::Statement;
@@ -96,14 +96,19 @@ impl Ask for Latency {
         }
         let mut statement = Statement::default();
         let keys = self.keys();
-        let bucket = "toInt64(floor(log2(s.weight) * 4)) AS bucket";
+        let table = self.table_of_buckets();
+        let (bucket, measured) = match table {
+            Table::Samples => ("toInt64(floor(log2(s.weight) * 4)) AS bucket", MEASURED),
+            _ => ("toInt64(s.bucket) AS bucket", "s.bucket >= 0"),
+        };
         let by_ids = ids.map_or_else(String::new, |ids| format!(" AND s.function_id IN ({ids})"));
         let from = super::samples::named(
             &mut statement,
+            table,
             &self.filter,
             &keys,
             &[bucket],
-            &format!("{MEASURED}{by_ids}"),
+            &format!("{measured}{by_ids}"),
         );
         let (places, selected) = Source::numbered(&keys);
         statement.sql = format!(
@@ -145,6 +150,25 @@ impl Ask for Latency {
 }
 
 impl Latency {
+    /// The hours are taken where the range is of whole ones, so that buckets are of the same samples as the rows.
+    fn table_of_buckets(&self) -> Table {
+        const HAS: &[&str] = &[
+            "function",
+            "module",
+            "build_id",
+            "level",
+            "outcome",
+            "locality",
+            "locality_basis",
+            "op",
+        ];
+        if !self.by.columns().iter().all(|key| HAS.contains(key)) {
+            return Table::Samples;
+        }
+        let tables = [Table::Latencies, Table::Samples];
+        Table::exact(&tables, &self.filter.needs(), self.filter.range)
+    }
+
     fn keys(&self) -> Vec<&'static str> {
         [&["tier", "event", "latency_kind"], self.by.columns()].concat()
     }

@@ -6,7 +6,7 @@
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
-use super::samples::{self, conditions};
+use super::samples::{conditions, conditions_of};
 use super::sites::sites;
 use super::table::Table;
 use super::{Ask, AskError, Extra, Given, Plan};
@@ -40,24 +40,23 @@ impl Ask for Offcpu {
     fn plan(&self) -> Plan {
         let filter = &self.filter;
         let mut statement = Statement::default();
-        // Who leaves a CPU tells when the next one came: of a host all switches are needed, whoever is asked for.
-        let mut of_hosts = filter.clone();
-        let others = Self::DIMENSIONS.iter().copied();
-        let others: Vec<Dimension> = others.filter(|one| *one != Dimension::Host).collect();
-        of_hosts.clear(&others);
-        let all = conditions(&mut statement, &of_hosts, filter.range);
-        let asked = conditions(&mut statement, filter, filter.range);
-        let sites = sites(&format!("{asked} AND {SWITCHES}"));
+        let table = Table::choose(
+            &[Table::Offcpu, Table::Samples],
+            &filter.needs(),
+            filter.range,
+        );
+        let (range, rounded) = table.range(filter);
+        let asked = conditions_of(&mut statement, table, filter, range);
+        let (rows, of_switches) = match table {
+            Table::Samples => (spells(&mut statement, filter), format!(" AND {SWITCHES}")),
+            _ => (table.rows(), String::new()),
+        };
+        let sites = sites(table, &format!("{asked}{of_switches}"));
         let with = format!(
-            "WITH w AS (SELECT s.time AS time, s.host AS host, s.cpu AS cpu, s.pid AS pid, s.tid AS tid, s.comm AS comm, \
-             s.workload_id AS workload_id, s.stack_id AS stack_id, s.tier AS tier, s.event AS event, \
-             toUnixTimestamp64Nano(s.time) AS t, lagInFrame(t) OVER (PARTITION BY s.host, s.cpu ORDER BY t \
-             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came FROM samples AS s WHERE {all} AND {SWITCHES} AND s.period <= 1), \
-             b AS (SELECT *, leadInFrame(w.came) OVER (PARTITION BY w.host, w.tid ORDER BY w.t \
-             ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS back FROM w WHERE w.tid != 0), \
-             x AS (SELECT s.host AS host, s.pid AS pid, s.tid AS tid, s.comm AS comm, s.tier AS tier, s.event AS event, if(s.back >= s.t, (s.back - s.t) / 1e9, NULL) AS off, \
+            "WITH x AS (SELECT s.host AS host, s.pid AS pid, s.tid AS tid, s.comm AS comm, s.tier AS tier, s.event AS event, \
+             s.n AS n, s.spells AS spells, s.off_ns AS off_ns, s.off_ns_max AS off_ns_max, \
              if(p.function = '' AND p.kernel = '', '[no callchain]', p.function) AS function, p.module AS module, p.kernel AS waits_in \
-             FROM b AS s LEFT JOIN ({sites}) AS p ON p.stack_id = s.stack_id WHERE {asked})"
+             FROM {rows} AS s LEFT JOIN ({sites}) AS p ON p.stack_id = s.stack_id WHERE {asked})"
         );
         let seconds = |name, expression: &str| {
             Output::sum(Column::real(name, "seconds"), expression.to_owned())
@@ -72,13 +71,23 @@ impl Ask for Offcpu {
             Output::joined("comm"),
             Output::joined("tier"),
             Output::joined("event"),
-            seconds("off_seconds", "sum(ifNull(s.off, 0))"),
-            number("spells", "spells", "count(s.off)"),
-            seconds("mean", "avg(s.off)"),
-            seconds("most", "max(s.off)"),
-            number("open", "spells", "countIf(isNull(s.off))"),
-            Output::count("samples", "count()"),
-            Output::weigh("off_seconds", "sum(ifNull(s.off, 0))".to_owned()),
+            seconds("off_seconds", "sum(s.off_ns) / 1e9"),
+            number("spells", "spells", "sum(s.spells)"),
+            seconds(
+                "mean",
+                "if(sum(s.spells) = 0, NULL, sum(s.off_ns) / 1e9 / sum(s.spells))",
+            ),
+            seconds(
+                "most",
+                "if(sum(s.spells) = 0, NULL, max(s.off_ns_max) / 1e9)",
+            ),
+            number(
+                "open",
+                "spells",
+                "toUInt64(greatest(sum(s.n) - sum(s.spells), 0))",
+            ),
+            Output::count("samples", "sum(s.n)"),
+            Output::weigh("off_seconds", "sum(s.off_ns) / 1e9".to_owned()),
             number("threads", "threads", "uniqExact(s.host, s.pid, s.tid)"),
             number("hosts", "hosts", "uniqExact(s.host)"),
         ];
@@ -87,11 +96,10 @@ impl Ask for Offcpu {
             partition: &["tier", "event"],
             having: "",
         };
-        let kept = samples::kept(filter);
         shape.select(
-            Table::Samples,
+            table,
             filter,
-            kept,
+            (range, rounded),
             statement,
             &with,
             "x AS s",
@@ -106,4 +114,23 @@ impl Ask for Offcpu {
         }
         answer.notes.push("off from where a thread leaves a CPU to where it comes back, as the switches of all CPUs tell it; `function` is the innermost one of the program, `waits_in` what the kernel does for it; `open` spells had not ended, or nobody saw their end. Lost samples (see completeness) make spells too short or hide them".to_owned());
     }
+}
+
+/// Switches as rows of `offcpu_1m`, each by itself.
+fn spells(statement: &mut Statement, filter: &Filter) -> String {
+    // Who leaves a CPU tells when the next one came: of a host all switches are needed, whoever is asked for.
+    let mut of_hosts = filter.clone();
+    let others = Offcpu::DIMENSIONS.iter().copied();
+    let others: Vec<Dimension> = others.filter(|one| *one != Dimension::Host).collect();
+    of_hosts.clear(&others);
+    let all = conditions(statement, &of_hosts, filter.range);
+    format!(
+        "(SELECT b.*, toUInt64(1) AS n, toUInt64(b.back >= b.t) AS spells, toUInt64(if(b.back >= b.t, b.back - b.t, 0)) AS off_ns, \
+         off_ns AS off_ns_max FROM (SELECT w.*, leadInFrame(w.came) OVER (PARTITION BY w.host, w.tid ORDER BY w.t \
+         ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS back FROM (SELECT s.time AS time, s.host AS host, s.cpu AS cpu, \
+         s.pid AS pid, s.tid AS tid, s.comm AS comm, s.workload_id AS workload_id, s.stack_id AS stack_id, s.tier AS tier, \
+         s.event AS event, toUnixTimestamp64Nano(s.time) AS t, lagInFrame(t) OVER (PARTITION BY s.host, s.cpu ORDER BY t \
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came FROM samples AS s \
+         WHERE {all} AND {SWITCHES} AND s.period <= 1) AS w WHERE w.tid != 0) AS b)"
+    )
 }

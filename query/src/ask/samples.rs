@@ -1,7 +1,7 @@
 //! Single samples, for what no table of sums keeps: addresses, CPUs, pages, stacks.
 
 use super::filter::{Dimension, Filter};
-use super::table::{SAMPLES_KEPT_NS, time_condition};
+use super::table::{SAMPLES_KEPT_NS, Table, time_condition};
 use super::time::Range;
 use super::{AskError, Given, one_of};
 use crate::statement::Statement;
@@ -25,6 +25,24 @@ pub(super) const PAGE_NODE: &str = "nullIf(s.page_node, 255)";
 
 /// Names of a sample's function, joined as `f`; missing ones as questions show them.
 pub(super) const FUNCTION: &str = "if(f.function = '', '[unknown]', f.function)";
+
+/// Columns of sums over rows of a table by what they are of, by name: what of samples is a count of them.
+pub(super) fn accesses(table: Table) -> [(&'static str, &'static str); 5] {
+    if table == Table::Samples {
+        return [LOADS, STORES, REMOTE, LOCAL, MEASURED];
+    }
+    [
+        ("n_loads", "sumIf(s.n, s.op IN ('load', 'load+store'))"),
+        ("n_stores", "sumIf(s.n, s.op IN ('store', 'load+store'))"),
+        ("n_remote", "sumIf(s.n, s.locality = 'remote')"),
+        ("n_local", "sumIf(s.n, s.locality = 'local')"),
+        // Rows closed by an earlier version do not tell.
+        (
+            MEASURED.0,
+            "if(countIf(isNull(s.n_measured)) > 0, NULL, sum(s.n_measured))",
+        ),
+    ]
+}
 
 /// Columns of sums over samples, by name.
 pub(super) const LOADS: (&str, &str) = ("n_loads", "countIf(s.op IN ('load', 'load+store'))");
@@ -54,7 +72,17 @@ pub(super) fn hexadecimal(number: &str) -> String {
 
 /// Conditions on rows of `samples AS s`: the range and every filter.
 pub(super) fn conditions(statement: &mut Statement, filter: &Filter, range: Range) -> String {
-    let mut all = vec![time_condition(statement, true, range)];
+    conditions_of(statement, Table::Samples, filter, range)
+}
+
+/// The same on rows of any table.
+pub(super) fn conditions_of(
+    statement: &mut Statement,
+    table: Table,
+    filter: &Filter,
+    range: Range,
+) -> String {
+    let mut all = vec![time_condition(statement, table == Table::Samples, range)];
     for (dimension, values) in filter.dimensions() {
         let (place, name) = (statement.texts(values), dimension.name());
         all.push(match dimension {
@@ -93,7 +121,7 @@ pub(super) struct Joins {
     /// Ids that the rows must have.
     pub(super) ids: Vec<&'static str>,
     /// Further columns, each with `, ` before it.
-    pub(super) names: String,
+    names: String,
     /// The joins.
     pub(super) tables: String,
 }
@@ -126,6 +154,20 @@ impl Joins {
         all
     }
 
+    /// The columns of `t` and the names. Behind several joins an id of `t` has to be named to keep its name.
+    pub(super) fn columns(&self) -> String {
+        let named: Vec<String> = self
+            .ids
+            .iter()
+            .map(|id| format!(", t.{id} AS {id}"))
+            .collect();
+        let own = match self.ids.len() {
+            0 | 1 => "t.*".to_owned(),
+            _ => format!("t.* EXCEPT ({}){}", self.ids.join(", "), named.concat()),
+        };
+        own + &self.names
+    }
+
     /// True if nothing has to be joined.
     pub(super) fn is_empty(&self) -> bool {
         self.ids.is_empty()
@@ -152,12 +194,17 @@ pub(super) fn is_name(key: &str) -> bool {
 /// Counts (`rows`) of samples by `keys` and `further` expressions (`… AS name`), as something to select from, called `s`.
 pub(super) fn named(
     statement: &mut Statement,
+    table: Table,
     filter: &Filter,
     keys: &[&'static str],
     further: &[&str],
     condition: &str,
 ) -> String {
-    let conditions = conditions(statement, filter, filter.range);
+    let conditions = conditions_of(statement, table, filter, filter.range);
+    let (from, count) = match table {
+        Table::Samples => (table.rows(), "count()"),
+        _ => (table.rows(), "sum(s.n)"),
+    };
     let joins = Joins::of(keys, false);
     let own = keys.iter().filter(|key| !is_name(key));
     let own: Vec<String> = own
@@ -173,9 +220,9 @@ pub(super) fn named(
         })
         .collect();
     format!(
-        "(SELECT t.*{names} FROM (SELECT {own}, count() AS rows FROM samples AS s WHERE {conditions} AND {condition} \
+        "(SELECT {columns} FROM (SELECT {own}, {count} AS rows FROM {from} AS s WHERE {conditions} AND {condition} \
          GROUP BY {grouped}) AS t{joined}) AS s",
-        names = joins.names,
+        columns = joins.columns(),
         joined = joins.tables,
         own = own.join(", "),
         grouped = grouped.join(", "),

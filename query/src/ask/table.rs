@@ -13,11 +13,36 @@ pub(super) enum Table {
     Fleet,
     /// Minute × host, no function.
     Mix,
+    /// Day × function, all hosts together.
+    Days,
     /// Hour × function × host.
     Functions,
+    /// Hour × place in the code, all hosts together.
+    Sites,
+    /// Hour × function × bucket of latency, all hosts together.
+    Latencies,
+    /// Hour × data × function × host.
+    Data,
+    /// Minute × process × function × memory, of page faults.
+    Faults,
+    /// Minute × process × callchain, of allocations.
+    Allocs,
+    /// Minute × thread × callchain, of switches.
+    Offcpu,
     /// Every sample.
     Samples,
 }
+
+/// What each of these tables has is closed every hour; its view `…_all` adds what is not closed, without names.
+const CLOSED: [Table; 7] = [
+    Table::Days,
+    Table::Sites,
+    Table::Latencies,
+    Table::Data,
+    Table::Faults,
+    Table::Allocs,
+    Table::Offcpu,
+];
 
 /// A sum over samples, besides the number of events.
 #[derive(Debug, Clone, Copy)]
@@ -134,11 +159,8 @@ const FUNCTION: &str = "if(function = '', '[unknown]', function)";
 impl Table {
     /// The coarsest of `candidates` that has all the `needs` and whose steps are not longer than the range.
     pub(super) fn choose(candidates: &[Self], needs: &[Dimension], range: Range) -> Self {
-        let suffices = |table: &&Self| {
-            let fits =
-                range.len_ns() >= table.step_ns() || range.outwards(table.step_ns()) == range;
-            fits && needs.iter().all(|need| table.has(*need))
-        };
+        let suffices =
+            |table: &&Self| table.fits(range) && needs.iter().all(|need| table.has(*need));
         candidates
             .iter()
             .find(suffices)
@@ -158,41 +180,87 @@ impl Table {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Fleet => "fleet_1h",
+            Self::Days => "fleet_1d",
             Self::Mix => "mix_1m",
             Self::Functions => "functions",
+            Self::Sites => "sites_1h",
+            Self::Latencies => "latency_1h",
+            Self::Data => "data_1h",
+            Self::Faults => "faults_1m",
+            Self::Allocs => "allocs_1m",
+            Self::Offcpu => "offcpu_1m",
             Self::Samples => "samples",
         }
+    }
+
+    /// What is read for it.
+    pub(super) fn rows(self) -> String {
+        let all = if CLOSED.contains(&self) { "_all" } else { "" };
+        format!("{}{all}", self.name())
     }
 
     /// Length of its time steps.
     const fn step_ns(self) -> u64 {
         match self {
-            Self::Fleet | Self::Functions => HOUR_NS,
-            Self::Mix => MINUTE_NS,
+            Self::Days => DAY_NS,
+            Self::Fleet | Self::Functions | Self::Sites | Self::Latencies | Self::Data => HOUR_NS,
+            Self::Mix | Self::Faults | Self::Allocs | Self::Offcpu => MINUTE_NS,
             Self::Samples => 1,
+        }
+    }
+
+    fn fits(self, range: Range) -> bool {
+        let whole = range.outwards(self.step_ns()) == range;
+        match self {
+            // Hours beside them would count hosts twice.
+            Self::Days => whole,
+            // What is not closed is followed through all hosts: dearer than the samples of a short range.
+            Self::Offcpu => range.len_ns() >= 2 * HOUR_NS,
+            _ => whole || range.len_ns() >= self.step_ns(),
         }
     }
 
     fn has(self, dimension: Dimension) -> bool {
         use Dimension as D;
-        match dimension {
-            D::Event | D::Tier | D::Op | D::Level | D::Locality => true,
-            D::Host | D::Namespace | D::Pod | D::Container | D::Service | D::Context => {
-                self != Self::Fleet
+        let of_access = matches!(dimension, D::Op | D::Level | D::Locality);
+        let of_function = matches!(dimension, D::Function | D::BuildId);
+        let of_event = matches!(dimension, D::Event | D::Tier);
+        match self {
+            Self::Samples => true,
+            Self::Functions => dimension != D::Snoop,
+            Self::Mix => !of_function && !matches!(dimension, D::Comm | D::Snoop),
+            Self::Fleet | Self::Days | Self::Sites | Self::Latencies => {
+                of_event || of_access || of_function
             }
-            D::Function | D::BuildId => self != Self::Mix,
-            D::Comm => matches!(self, Self::Functions | Self::Samples),
-            D::Snoop => self == Self::Samples,
+            Self::Data => !matches!(dimension, D::Comm | D::Context | D::Snoop),
+            Self::Faults | Self::Allocs => !of_access && dimension != D::Snoop,
+            Self::Offcpu => {
+                !of_access && !of_function && !matches!(dimension, D::Snoop | D::Context)
+            }
+        }
+    }
+
+    /// Which sums it has.
+    fn sums(self) -> impl Iterator<Item = Sum> {
+        let few = matches!(self, Self::Faults | Self::Allocs | Self::Offcpu);
+        all_sums().take(if few { 1 } else { usize::MAX })
+    }
+
+    /// The range of a question that it answers, and what a reader must know of it.
+    pub(super) fn range(self, filter: &Filter) -> (Range, Option<String>) {
+        match self {
+            Self::Samples => super::samples::kept(filter),
+            _ => self.rounded(filter),
         }
     }
 
     /// The range rounded to its steps, and what a reader must know of it.
     pub(super) fn rounded(self, filter: &Filter) -> (Range, Option<String>) {
         let rounded = filter.range.outwards(self.step_ns());
-        let step = if self.step_ns() == HOUR_NS {
-            "hours"
-        } else {
-            "minutes"
+        let step = match self.step_ns() {
+            DAY_NS => "days",
+            HOUR_NS => "hours",
+            _ => "minutes",
         };
         let note = if rounded != filter.range {
             Some(format!(
@@ -275,7 +343,7 @@ impl Source {
         let joins = Joins::of(keys, !name_conditions.is_empty());
         if table == Table::Functions || joins.is_empty() {
             conditions.append(&mut name_conditions);
-            let from = format!("{} AS s", table.name());
+            let from = format!("{} AS s", table.rows());
             return Self {
                 table,
                 summed: false,
@@ -302,11 +370,30 @@ impl Source {
         keys: &[&'static str],
         states: &[(&str, &str)],
     ) -> Self {
+        Self::summed(
+            statement,
+            Table::Samples,
+            filter,
+            filter.range,
+            keys,
+            states,
+        )
+    }
+
+    /// The same of rows of a table, of which `states` are aggregates.
+    pub(super) fn summed(
+        statement: &mut Statement,
+        table: Table,
+        filter: &Filter,
+        range: Range,
+        keys: &[&'static str],
+        states: &[(&str, &str)],
+    ) -> Self {
         let mut source = Self {
-            table: Table::Samples,
+            table,
             summed: false,
             from: String::new(),
-            conditions: super::samples::conditions(statement, filter, filter.range),
+            conditions: super::samples::conditions_of(statement, table, filter, range),
         };
         source.from = source.joined(keys, &Joins::of(keys, false), states);
         source.summed = true;
@@ -328,7 +415,8 @@ impl Source {
                 own => own,
             })
             .collect();
-        let mut sums: Vec<String> = all_sums()
+        let sums = self.table.sums();
+        let mut sums: Vec<String> = sums
             .map(|sum| format!("{} AS {}", self.sum(sum), sum.rollup))
             .collect();
         sums.extend(
@@ -337,18 +425,18 @@ impl Source {
                 .map(|(name, state)| format!("{state} AS {name}")),
         );
         let hosts = match self.table {
-            Table::Fleet => "uniqMergeState(s.hosts)",
+            Table::Fleet | Table::Days | Table::Sites => "uniqMergeState(s.hosts)",
             _ => "uniqExactState(s.host)",
         };
         format!(
-            "(SELECT t.*{names} FROM (SELECT {selected}, {sums}, {hosts} AS hosts FROM {table} AS s WHERE {conditions} \
+            "(SELECT {columns} FROM (SELECT {selected}, {sums}, {hosts} AS hosts FROM {table} AS s WHERE {conditions} \
              GROUP BY {ids}) AS t{joined}) AS s",
-            names = joins.names,
+            columns = joins.columns(),
             joined = joins.tables,
             selected = selected.join(", "),
             ids = ids.join(", "),
             sums = sums.join(", "),
-            table = self.table.name(),
+            table = self.table.rows(),
             conditions = self.conditions,
         )
     }
@@ -412,7 +500,7 @@ impl Source {
     /// The expression of the number of hosts that a condition holds for; only of what has been summed already.
     pub(super) fn hosts_if(&self, condition: &str) -> String {
         match self.table {
-            Table::Fleet => format!("uniqMergeIf(s.hosts, {condition})"),
+            Table::Fleet | Table::Days => format!("uniqMergeIf(s.hosts, {condition})"),
             _ if self.summed => format!("uniqExactMergeIf(s.hosts, {condition})"),
             _ => format!("uniqExactIf(s.host, {condition})"),
         }
@@ -458,7 +546,9 @@ impl Source {
     /// The expression of the number of hosts.
     pub(super) const fn hosts(&self) -> &'static str {
         match self.table {
-            Table::Fleet => "uniqMerge(s.hosts)",
+            Table::Fleet | Table::Days => "uniqMerge(s.hosts)",
+            // Rows closed by an earlier version do not tell.
+            Table::Sites => "if(countIf(isNull(s.n_measured)) > 0, NULL, uniqMerge(s.hosts))",
             _ if self.summed => "uniqExactMerge(s.hosts)",
             _ => "uniqExact(s.host)",
         }

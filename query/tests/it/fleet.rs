@@ -151,7 +151,7 @@ async fn data(running: &Running, all: &[Sample]) {
         ),
     ] {
         let expected = grouped(all, |row| key(row)[..of].to_vec());
-        let found = records(running, &question, "samples").await;
+        let found = records(running, &question, "data_1h").await;
         assert_eq!(found.len(), expected.len(), "{question}");
         for record in &found {
             let rows = &expected[&key_of(record, by)];
@@ -182,7 +182,7 @@ async fn faults(running: &Running, all: &[Sample]) {
     let expected = grouped(faults, |row| {
         vec![function(row).to_owned(), row.region.name().to_owned()]
     });
-    let found = records(running, &format!("faults?{ALL}"), "samples").await;
+    let found = records(running, &format!("faults?{ALL}"), "faults_1m").await;
     assert_eq!(found.len(), expected.len());
     let whole: usize = expected.values().map(Vec::len).sum();
     for record in &found {

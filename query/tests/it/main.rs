@@ -26,6 +26,7 @@ mod recorded;
 mod rules;
 mod sql;
 mod support;
+mod tables;
 mod truth;
 mod waits;
 mod why;

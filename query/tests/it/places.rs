@@ -22,9 +22,9 @@ async fn pages_lines_paths_and_places_equal_counts_of_the_same_samples() {
     running.stop().await;
 }
 
-async fn records(running: &Running, question: &str) -> Vec<Json> {
+async fn records(running: &Running, question: &str, table: &str) -> Vec<Json> {
     let reply = running.get(&format!("/api/v1/{question}")).await;
-    assert_eq!(reply.json()["source_table"], "samples", "{}", reply.text());
+    assert_eq!(reply.json()["source_table"], table, "{}", reply.text());
     assert_eq!(reply.json()["other"], Json::Null, "nothing is cut");
     reply.records()
 }
@@ -36,7 +36,7 @@ async fn pages(running: &Running, all: &[Sample]) {
             .map(str::to_owned)
             .to_vec()
     });
-    let found = records(running, &format!("pages?{ALL}&limit=1000")).await;
+    let found = records(running, &format!("pages?{ALL}&limit=1000"), "samples").await;
     assert_eq!(found.len(), expected.len());
     let mut verdicts = BTreeSet::new();
     for record in &found {
@@ -196,7 +196,7 @@ fn path(row: &Sample) -> String {
 
 async fn paths(running: &Running, all: &[Sample]) {
     let expected = grouped(all, |row| vec![path(row), row.event.to_owned()]);
-    let found = records(running, &format!("flamegraph?{ALL}")).await;
+    let found = records(running, &format!("flamegraph?{ALL}"), "samples").await;
     assert_eq!(found.len(), expected.len());
     for record in &found {
         let rows = &expected[&key_of(record, &["path", "event"])];
@@ -211,7 +211,12 @@ async fn instructions(running: &Running, all: &[Sample]) {
     let expected = grouped(all.iter().filter(of), |row| {
         vec![format!("0x{:x}", row.location_id), row.event.to_owned()]
     });
-    let found = records(running, &format!("annotate?{ALL}&function=lookup")).await;
+    let found = records(
+        running,
+        &format!("annotate?{ALL}&function=lookup"),
+        "sites_1h",
+    )
+    .await;
     assert_eq!(found.len(), expected.len());
     for record in &found {
         let rows = &expected[&key_of(record, &["address", "event"])];
