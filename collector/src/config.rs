@@ -41,6 +41,8 @@ pub struct Config {
     pub callchain_frames_max: u16,
     /// What collecting may cost; periods are made longer when it costs more.
     pub budget: BudgetConfig,
+    /// Take settings that the centre pushes, within what this file allows (`docs/collector.md`).
+    pub central: bool,
     /// While this file exists nothing is sampled. Looked for every second.
     pub stop_file: PathBuf,
     /// Between two readings of pressure, memory and own cost, in milliseconds; 0: none are made.
@@ -71,6 +73,7 @@ impl Default for Config {
             build_ids: true,
             callchain_frames_max: 64,
             budget: BudgetConfig::default(),
+            central: true,
             stop_file: PathBuf::from("/run/memwide/stop"),
             readings_ms: 10_000,
             counters: default_counters(),

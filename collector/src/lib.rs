@@ -10,6 +10,7 @@
 //! own bytes, packed without loss, and the counts that say what is missing.
 
 mod batch;
+mod central;
 mod claim;
 mod clock;
 mod config;
@@ -51,4 +52,4 @@ pub use replay::{
     Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
 };
 pub use section::SectionPacker;
-pub use status::{EventStatus, Reporter, Status};
+pub use status::{CentralStatus, EventStatus, Reporter, Status};

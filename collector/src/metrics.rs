@@ -24,7 +24,9 @@ declare_metrics! {
     pub counter RECONNECTS = "collector_uplink_retries_total", Retries, "Times an uplink was tried again.";
     pub gauge BUDGET_USED = "collector_budget_used_ratio", Ratio, "Cost of sampling as a share of its budget: the largest of CPU time, time in the kernel and bytes.";
     pub counter PERIOD_CHANGES = "collector_changed_events_total", Events, "Events that got another period, to keep the budget.";
-    pub gauge STOPPED = "collector_stopped_events", Events, "Events that are stopped by file or signal.";
+    pub gauge STOPPED = "collector_stopped_events", Events, "Events that are stopped by file, signal or centrally.";
+    pub gauge CENTRAL_VERSION = "collector_central_settings_version", Version, "Central settings in force; 0: the host's own file alone.";
+    pub counter CENTRAL_REFUSED = "collector_central_refused_messages_total", Messages, "Central settings, and boosts, that were not taken.";
     pub gauge RESIDENT = "collector_resident_bytes", Bytes, "Memory of the collector's process, rings included.";
     pub counter SYMBOL_REQUESTS = "collector_symbol_requests_total", Requests, "Requests for symbol tables.";
     pub counter SYMBOL_FAILURES = "collector_symbol_failed_requests_total", Requests, "Requests for symbol tables without an answer.";

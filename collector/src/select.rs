@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use memwide_perf_abi::{Attr, RawRecord, Record, Records, sample};
 use memwide_proto::v1::{EventDesc, Workload};
+use memwide_service::pattern::fits;
 
 use crate::config::{Mode, SelectConfig};
 
@@ -295,26 +296,6 @@ pub(crate) fn restrict(attr: &mut Attr, modes: &[Mode]) {
         // Both are those of the host; a guest has its own.
         attr.flags = flags.with_exclude_host(true);
     }
-}
-
-/// Whether `text` is as `pattern` says, in which `*` stands for anything.
-fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else {
-        return rest.is_empty();
-    };
-    for part in parts {
-        let Some(at) = rest.find(part) else {
-            return false;
-        };
-        rest = rest.get(at + part.len()..).unwrap_or_default();
-    }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ pub struct Status {
     pub batches: u64,
     /// Highest batch of this run that the pipeline has committed; 0: none.
     pub acked: u64,
-    /// Sampling is stopped, by file or signal.
+    /// What the centre says of this collector.
+    pub central: CentralStatus,
+    /// Sampling is stopped, by file, signal or centrally.
     pub stopped: bool,
     /// A decoder takes our batches.
     pub connected: bool,
@@ -36,6 +38,19 @@ impl Status {
     pub fn samples(&self) -> u64 {
         self.events.iter().map(|event| event.samples).sum()
     }
+}
+
+/// Settings that a decoder pushed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CentralStatus {
+    /// In force; 0: the host's own file alone.
+    pub version: u64,
+    /// They stop all sampling.
+    pub stopped: bool,
+    /// The last ones that were refused since others were taken; 0: none.
+    pub refused_version: u64,
+    /// Why.
+    pub refused: String,
 }
 
 /// One open event.

@@ -39,6 +39,10 @@ declare_metrics! {
     pub gauge SHELF_BYTES = "decoder_symbol_store_bytes", Bytes, "Size of the symbol tables kept for all decoders.";
     pub counter UNRESOLVED = "decoder_unresolved_rows_total", Rows, "Rows whose symbol table had not come in time.";
     pub gauge WAITING = "decoder_waiting_symbol_requests", Requests, "Symbol tables that streams wait for now.";
+    pub gauge CENTRAL_VERSION = "decoder_central_settings_version", Version, "Settings of collectors in force here; 0: none are read.";
+    pub gauge CENTRAL_WRONG = "decoder_central_wrong_files", Files, "1 while the file of collectors' settings is wrong or away.";
+    pub counter CENTRAL_TAKEN = "decoder_central_taken_messages_total", Messages, "Answers of collectors that took their settings, repeats included.";
+    pub counter CENTRAL_REFUSED = "decoder_central_refused_messages_total", Messages, "Answers of collectors that refused their settings, repeats included.";
     pub gauge STREAMS = "decoder_open_streams", Streams, "Collector streams open now.";
     pub histogram DECODE = "decoder_decode_seconds", Seconds, "Time to decode one batch.",
         [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0];

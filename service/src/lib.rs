@@ -20,6 +20,7 @@
 //! | [`single`] | one process of a kind, by a lock file |
 //! | [`rooted`] | files of a process as it sees them |
 //! | [`spelling`] | which known word somebody may have meant |
+//! | [`pattern`] | names by patterns, as people write them in rules |
 //! | [`clock`] | the only place that asks what time it is |
 //! | [`exit`] | exit codes |
 //! | [`build_info`] | what was built, from which commit |
@@ -33,6 +34,7 @@ pub mod exit;
 pub mod grpc;
 pub mod machine;
 pub mod metrics;
+pub mod pattern;
 pub mod queue;
 pub mod random;
 pub mod retry;

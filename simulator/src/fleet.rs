@@ -2,7 +2,7 @@
 
 use crate::host::{HostSpec, MakeError, SimulatedHost};
 use crate::truth::Truth;
-use memwide_collector::uplink::{self, UplinkError, UplinkEvent};
+use memwide_collector::uplink::{self, NoSettings, UplinkError, UplinkEvent};
 use memwide_service::run::{RunError, Tasks};
 use memwide_service::{CancellationToken, clock};
 use std::sync::Arc;
@@ -164,7 +164,8 @@ async fn send(
             tracing::debug!(host = name, why, "simulated host disconnected");
         }
     });
-    uplink::run(endpoint, host.clone(), host, observer, stop).await
+    let settings = Arc::new(NoSettings);
+    uplink::run(endpoint, host.clone(), host, settings, observer, stop).await
 }
 
 async fn beat(host: &SimulatedHost, ticks: u64, stop: CancellationToken) -> Result<(), MakeError> {

@@ -344,12 +344,7 @@ fn need(config: &Config, specs: &[EventSpec], machine: &Machine) -> Need {
 
 /// What this machine can collect with this configuration, in which tier, and why not better. Starts nothing.
 pub(crate) fn probe(config: &Config, machine: &Machine) -> Vec<Capability> {
-    // Small rings: only whether they can be had is asked, and a running collector holds its own.
-    let mut small = config.clone();
-    let page = Machine::page_size() as u64;
-    small.rings.sample_bytes = page;
-    small.rings.side_band_bytes = page;
-    match EventSet::open(&small, machine) {
+    match open_small(config, machine) {
         Ok(set) => with_limits_of(config, set.capabilities, machine),
         Err(_) => survey(config, machine, |attr, leader, cpu| {
             let leader = leader.map(|attr| Descriptor::open(attr, cpu)).transpose()?;
@@ -360,6 +355,20 @@ pub(crate) fn probe(config: &Config, machine: &Machine) -> Vec<Capability> {
             .map(drop)
         }),
     }
+}
+
+/// Small rings: only whether they can be had is asked, and a running collector holds its own.
+fn open_small(config: &Config, machine: &Machine) -> Result<EventSet, OpenError> {
+    let mut small = config.clone();
+    let page = Machine::page_size() as u64;
+    small.rings.sample_bytes = page;
+    small.rings.side_band_bytes = page;
+    EventSet::open(&small, machine)
+}
+
+/// Whether a run could start with this configuration. Starts nothing.
+pub(crate) fn try_open(config: &Config, machine: &Machine) -> Result<(), OpenError> {
+    open_small(config, machine).map(drop)
 }
 
 /// What `open` says of the leader of all, and of every event on the first CPU that has it.

@@ -11,7 +11,6 @@ mod rounds;
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -26,8 +25,8 @@ use rustix::process::setpriority_process;
 use self::cpus::Cpus;
 use self::govern::Govern;
 use self::rounds::drain_side_band;
-use super::Ended;
 use super::counts::Counts;
+use super::{Ended, Told};
 use crate::batch::{Collected, Ids};
 use crate::clock::{Anchor, Marker, Namer};
 use crate::config::Config;
@@ -41,7 +40,6 @@ use crate::section::SectionPacker;
 use crate::select::Selection;
 use crate::snapshot::{self, BuildIds, Snapshot, Stamp};
 use crate::spool::{Epoch, Spool};
-use crate::status::Reporter;
 
 /// Between two readings of the events' own counts: one system call an event and CPU.
 const READ_EVERY: Duration = Duration::from_secs(1);
@@ -72,13 +70,11 @@ pub(super) struct Collect {
     pub(super) epoch: Arc<Epoch>,
     pub(super) spool: Arc<Spool>,
     pub(super) facts: HostFacts,
-    pub(super) reporter: Reporter,
+    pub(super) told: Told,
     /// Nanoseconds before this run in which nobody looked.
     pub(super) blind_ns: u64,
     pub(super) boot: [u8; 16],
     pub(super) _host_lock: Option<File>,
-    /// Set: nothing shall be sampled.
-    pub(super) stopped: Arc<AtomicBool>,
     /// CPUs that were online when the events were opened.
     pub(super) online: Vec<u32>,
     /// `None`: all samples are kept.
@@ -89,17 +85,20 @@ impl Collect {
     /// Collects until `stop` is cancelled or CPUs come or go, then once more what is left in the rings.
     pub(super) fn run(self, stop: &CancellationToken) -> anyhow::Result<Ended> {
         let mut work = Work::start(self)?;
+        work.it.told.central.opened();
         if let Err(error) = set_nice(NICE) {
             tracing::info!(%error, "the collecting thread has no priority; CAP_SYS_NICE gives it");
         }
-        while !stop.is_cancelled() && !work.cpus.have_changed {
+        let ended = loop {
+            if stop.is_cancelled() {
+                break Ended::Stopped;
+            } else if work.cpus.have_changed {
+                break Ended::OtherCpus;
+            } else if work.it.told.settings_changed() {
+                break Ended::OtherSettings;
+            }
             work.wait()?;
             work.look()?;
-        }
-        let ended = if work.cpus.have_changed {
-            Ended::OtherCpus
-        } else {
-            Ended::Stopped
         };
         work.end()?;
         Ok(ended)
@@ -128,6 +127,10 @@ struct Work {
     closed_at: Instant,
     /// The batch being built is a snapshot.
     snapshot: bool,
+    /// The batch being built says the host's facts.
+    facts_changed: bool,
+    /// Central news that the facts hold.
+    news: u64,
     snapshot_at: Instant,
     /// A ring lost side-band since the last snapshot began.
     side_band_lost: bool,
@@ -176,8 +179,9 @@ impl Work {
             it.config.budget.sample_ns = handler::measure(&it.set).unwrap_or(SAMPLE_NS);
         }
         metrics::SAMPLE_COST.set(u64::from(it.config.budget.sample_ns));
-        let govern = Govern::start(&mut it).context("cannot set the periods")?;
-        it.set.enable_events().context("cannot start the events")?;
+        let mut govern = Govern::start(&mut it).context("cannot set the periods")?;
+        it.start_events(&mut govern)
+            .context("cannot start the events")?;
         let identity = Identity::new(it.config.pod_names.clone());
         let reader = reader(&it);
         let cpus = Cpus::new(it.online.clone());
@@ -207,6 +211,8 @@ impl Work {
             read_at: now,
             closed_at: now,
             snapshot: false,
+            facts_changed: false,
+            news: 0,
             snapshot_at: now,
             side_band_lost: false,
             snapshots: None,
@@ -387,13 +393,15 @@ impl Work {
             batch
                 .events
                 .extend(self.it.set.events.iter().map(|event| event.desc.clone()));
+        }
+        if self.snapshot || self.facts_changed {
             // CPUs, nodes and memory come and go.
             let capabilities = std::mem::take(&mut self.it.facts.capabilities);
             self.it.facts = facts::read(&self.it.config, &self.it.machine, capabilities);
             batch.facts = Some(self.it.facts.clone());
         }
         self.anchors.push((&self.anchor).into());
-        self.snapshot = false;
+        (self.snapshot, self.facts_changed) = (false, false);
         self.collected.clear();
         self.closed_at = instant();
         self.write(batch)
@@ -421,7 +429,7 @@ impl Work {
             self.it.spool.bytes(),
             self.it.spool.earlier_unacked(&self.it.epoch),
         );
-        self.it.reporter.update(|status| {
+        self.it.told.reporter.update(|status| {
             status.batches = batch.number;
             status.spool_bytes = bytes;
             status.earlier_batches = earlier;

@@ -20,6 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::central::Central;
 use crate::config::Config;
 use crate::events::machine::Machine;
 use crate::events::{self, EventSet, OpenError};
@@ -66,11 +67,12 @@ pub async fn run_reporting(
     let warmed = tokio::task::spawn_blocking(move || warming.warm());
     // A thread that panicked only means that symbols are read when they are asked for.
     drop(warmed.await);
+    let central = Central::new(config, Machine::default(), reporter.clone());
     let stopped: Arc<AtomicBool> = Arc::default();
     let switched = tokio::spawn(follow_signals(stopped.clone()));
     let ended = loop {
         let run = Run {
-            config: config.clone(),
+            central: central.clone(),
             reporter: reporter.clone(),
             stopped: stopped.clone(),
             symbols: symbols.clone(),
@@ -78,6 +80,16 @@ pub async fn run_reporting(
         match run.until(&stop).await {
             Ok(Ended::OtherCpus) if !stop.is_cancelled() => {
                 tracing::info!("CPUs came or went: everything is opened anew, as another run");
+            }
+            Ok(Ended::OtherSettings) if !stop.is_cancelled() => {
+                tracing::info!("other settings: everything is opened anew, as another run");
+            }
+            Err(error) if central.cannot_open(&error) => {
+                let error = error.as_ref() as &dyn std::error::Error;
+                tracing::error!(
+                    error,
+                    "central settings cannot be kept to; those before are in force again"
+                );
             }
             ended => break ended.map(drop),
         }
@@ -93,11 +105,13 @@ enum Ended {
     Stopped,
     /// Other CPUs are online than it has events on.
     OtherCpus,
+    /// The centre has said something that needs other events.
+    OtherSettings,
 }
 
 /// One run: a source with its own epoch.
 struct Run {
-    config: Config,
+    central: Arc<Central>,
     reporter: Reporter,
     stopped: Arc<AtomicBool>,
     symbols: Arc<dyn SymbolProvider>,
@@ -106,16 +120,21 @@ struct Run {
 impl Run {
     async fn until(self, stop: &CancellationToken) -> anyhow::Result<Ended> {
         let Self {
-            config,
+            central,
             reporter,
             stopped,
             symbols,
         } = self;
+        let (config, generation) = central.config();
         let grace = Duration::from_millis(config.stop_grace_ms);
         let endpoint = config.endpoint.clone();
-        let for_open = reporter.clone();
-        let (job, spool, epoch) =
-            tokio::task::spawn_blocking(move || open(config, for_open, stopped)).await??;
+        let told = Told {
+            reporter: reporter.clone(),
+            stopped,
+            central: central.clone(),
+            generation,
+        };
+        let (job, spool, epoch) = tokio::task::spawn_blocking(move || open(config, told)).await??;
         // The thread stops with `stop`, or when the uplink cannot go on.
         let intake = stop.child_token();
         let (ended, end) = tokio::sync::oneshot::channel();
@@ -134,6 +153,7 @@ impl Run {
             spool: spool.clone(),
             epoch: epoch.clone(),
             symbols,
+            settings: central,
             observer: observe(reporter),
             stop: uplink_stop.clone(),
         };
@@ -151,7 +171,7 @@ impl Run {
         };
         let collected =
             collected.unwrap_or_else(|_| Err(anyhow::anyhow!("the collector's thread panicked")));
-        // After a change of CPUs the next run sends what is left.
+        // After a change of CPUs or settings the next run sends what is left.
         if matches!(collected, Ok(Ended::Stopped)) && !uplinks_done(&epoch) {
             // What this run wrote may still be taken; the rest waits in the spool.
             if let Ok(outcome) = tokio::time::timeout(grace, &mut sent).await {
@@ -229,12 +249,25 @@ fn open_events(config: &Config, machine: &Machine) -> anyhow::Result<Option<Even
     }
 }
 
-/// Opens the spool, the events, this run's epoch.
-fn open(
-    config: Config,
+/// What a run is told while it runs, and whom it tells.
+struct Told {
     reporter: Reporter,
+    /// Set: nothing shall be sampled.
     stopped: Arc<AtomicBool>,
-) -> anyhow::Result<(Job, Arc<Spool>, Arc<Epoch>)> {
+    central: Arc<Central>,
+    /// Of the central settings that the run starts with.
+    generation: u64,
+}
+
+impl Told {
+    fn settings_changed(&self) -> bool {
+        self.central.generation() != self.generation
+    }
+}
+
+/// Opens the spool, the events, this run's epoch.
+fn open(config: Config, told: Told) -> anyhow::Result<(Job, Arc<Spool>, Arc<Epoch>)> {
+    let reporter = told.reporter.clone();
     let machine = Machine::default();
     let selection = Selection::new(&config.select)?;
     let host_lock = hold(&config.host_lock)?;
@@ -257,6 +290,7 @@ fn open(
         |set| set.capabilities.clone(),
     );
     capabilities.extend(crate::symbols::capabilities(&machine));
+    capabilities.extend(told.central.row());
     let facts = facts::read(&config, &machine, capabilities.clone());
     reporter.update(|status| {
         status.source = Some(source);
@@ -280,6 +314,7 @@ fn open(
         .last_seen(&boot)
         .map_or(0, |last| unix_ns().saturating_sub(last));
     let Some(set) = set else {
+        told.central.opened();
         let alone = Alone {
             look: Look::new(&config, &machine),
             epoch: epoch.clone(),
@@ -299,11 +334,10 @@ fn open(
         epoch: epoch.clone(),
         spool: spool.clone(),
         facts,
-        reporter,
+        told,
         blind_ns,
         boot,
         _host_lock: host_lock,
-        stopped,
         selection,
         online,
     };

@@ -9,7 +9,9 @@ use tokio::sync::oneshot;
 
 use crate::spool::{Epoch, Spool};
 use crate::status::Reporter;
-use crate::uplink::{self, BatchStore, Observer, SymbolProvider, UplinkError, UplinkEvent};
+use crate::uplink::{
+    self, BatchStore, Observer, Settings, SymbolProvider, UplinkError, UplinkEvent,
+};
 
 /// Sends this run's batches and those of earlier runs.
 pub(super) struct Sender {
@@ -17,6 +19,7 @@ pub(super) struct Sender {
     pub(super) spool: Arc<Spool>,
     pub(super) epoch: Arc<Epoch>,
     pub(super) symbols: Arc<dyn SymbolProvider>,
+    pub(super) settings: Arc<dyn Settings>,
     pub(super) observer: Observer,
     pub(super) stop: CancellationToken,
 }
@@ -46,6 +49,7 @@ impl Sender {
             &self.endpoint,
             self.epoch.clone(),
             self.symbols.clone(),
+            self.settings.clone(),
             self.observer.clone(),
             self.stop.clone(),
         );
@@ -68,6 +72,7 @@ impl Sender {
                 &self.endpoint,
                 store,
                 self.symbols.clone(),
+                self.settings.clone(),
                 quiet,
                 self.stop.clone(),
             )

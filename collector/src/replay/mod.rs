@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::events::machine::Machine;
-use crate::uplink::{self, Observer, Origin, UplinkEvent};
+use crate::uplink::{self, NoSettings, Observer, Origin, UplinkEvent};
 use batches::Outline;
 pub use error::ImportError;
 pub use options::{ImportOptions, ImportProgress, ImportSummary, ImportedEvent};
@@ -147,6 +147,7 @@ impl Import {
                 &address,
                 store.clone(),
                 symbols.clone(),
+                Arc::new(NoSettings),
                 observer.clone(),
                 stop.clone(),
             );

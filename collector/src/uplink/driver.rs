@@ -7,7 +7,7 @@ use memwide_proto::limits;
 use memwide_proto::v1::collector_message::Message;
 use memwide_proto::v1::ingest_client::IngestClient;
 use memwide_proto::v1::{
-    CollectorMessage, ConfigReport, DecoderMessage, SideBandBatch, SymbolChunk, SymbolRequest,
+    CollectorMessage, DecoderMessage, SideBandBatch, SymbolChunk, SymbolRequest,
 };
 use memwide_service::CancellationToken;
 use memwide_service::retry::Backoff;
@@ -18,6 +18,7 @@ use tonic::Streaming;
 use tonic::transport::Endpoint;
 
 use super::machine::{Effect, ProtocolError, Step, Uplink};
+use super::settings::Settings;
 use super::store::{BatchStore, StoreError};
 use super::symbols::{SymbolAnswer, SymbolProvider};
 use crate::metrics;
@@ -124,6 +125,7 @@ pub async fn run(
     endpoint: &str,
     store: Arc<dyn BatchStore>,
     symbols: Arc<dyn SymbolProvider>,
+    settings: Arc<dyn Settings>,
     observer: Observer,
     stop: CancellationToken,
 ) -> Result<(), UplinkError> {
@@ -135,6 +137,7 @@ pub async fn run(
             &address,
             &store,
             &symbols,
+            &settings,
             &observer,
             &mut backoff,
         );
@@ -194,6 +197,7 @@ async fn attempt(
     address: &Endpoint,
     store: &Arc<dyn BatchStore>,
     symbols: &Arc<dyn SymbolProvider>,
+    settings: &Arc<dyn Settings>,
     observer: &Observer,
     backoff: &mut Backoff,
 ) -> Result<(), UplinkError> {
@@ -227,6 +231,7 @@ async fn attempt(
     let exchange = Exchange {
         uplink,
         store: store.clone(),
+        settings: settings.clone(),
         observer,
         out,
         ask,
@@ -240,6 +245,7 @@ async fn attempt(
 struct Exchange<'a> {
     uplink: Uplink,
     store: Arc<dyn BatchStore>,
+    settings: Arc<dyn Settings>,
     observer: &'a Observer,
     out: mpsc::Sender<CollectorMessage>,
     ask: mpsc::Sender<SymbolRequest>,
@@ -316,12 +322,8 @@ impl Exchange<'_> {
                 }
             }
             Effect::Configure(configure) => {
-                let report = ConfigReport {
-                    version: configure.version,
-                    applied: false,
-                    message: "this collector takes its configuration from its own start only"
-                        .to_owned(),
-                };
+                let settings = self.settings.clone();
+                let report = blocking(move || Ok(settings.configure(&configure))).await?;
                 self.send(Message::Config(report)).await?;
             }
             Effect::Refused(refuse) => {

@@ -75,7 +75,7 @@ pub enum ProtocolError {
         /// Highest number made.
         have: u64,
     },
-    /// An answer without content or with one this build does not know.
+    /// A first answer without content or with one this build does not know; later ones are passed over.
     #[error("the decoder sent a message this build does not know")]
     Unknown,
 }
@@ -183,7 +183,14 @@ impl Uplink {
         progress: Progress,
     ) -> Result<Effect, ProtocolError> {
         use decoder_message::Message;
-        let message = message.message.ok_or(ProtocolError::Unknown)?;
+        let Some(message) = message.message else {
+            // Of a newer decoder, which does not need the answer of an older collector: what it needs has a schema version.
+            return if self.welcomed {
+                Ok(Effect::None)
+            } else {
+                Err(ProtocolError::Unknown)
+            };
+        };
         let got = match &message {
             Message::Welcome(_) => "welcome",
             Message::Ack(_) => "ack",
@@ -228,7 +235,8 @@ impl Uplink {
         self.history = self.snapshot.max(1).max(welcome.side_band_through + 1);
         self.history_end = self.next;
         self.set_credit(welcome.credit);
-        Ok(Effect::None)
+        let pushed = welcome.configure.clone();
+        Ok(pushed.map_or(Effect::None, Effect::Configure))
     }
 
     /// The pipeline has everything and says nothing more: what it was asked to commit long ago is committed. Only for

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use memwide_proto::v1::ingest_server::{Ingest, IngestServer};
 use memwide_proto::v1::{
-    Ack, Batch, CollectorMessage, Credit, DecoderMessage, Hello, Refuse, Resume, Section,
-    SymbolChunk, SymbolRequest, Welcome, collector_message, decoder_message, section,
+    Ack, Batch, CollectorMessage, ConfigReport, Configure, Credit, DecoderMessage, Hello, Refuse,
+    Resume, Section, SymbolChunk, SymbolRequest, Welcome, collector_message, decoder_message,
+    section,
 };
 use memwide_service::CancellationToken;
 use tokio::net::TcpListener;
@@ -60,6 +61,10 @@ pub(crate) struct Got {
     pub(crate) repeated: u64,
     committed: HashMap<u64, u64>,
     requests: Vec<SymbolRequest>,
+    /// What each stream is told at its welcome, and running ones with the next answer.
+    settings: Option<Configure>,
+    unsaid: Vec<Configure>,
+    pub(crate) reports: Vec<ConfigReport>,
     resumed: bool,
 }
 
@@ -162,6 +167,18 @@ impl Running {
         self.got().requests.push(request);
     }
 
+    /// Pushes settings to the stream that is open and to those that come.
+    pub(crate) fn push(&self, version: u64, toml: &str) {
+        let settings = Configure {
+            version,
+            toml: toml.to_owned(),
+            ..Configure::default()
+        };
+        let mut got = self.got();
+        got.settings = Some(settings.clone());
+        got.unsaid.push(settings);
+    }
+
     /// Waits until `holds`, for at most a minute.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Got) -> bool) {
         for _ in 0..6_000 {
@@ -257,7 +274,7 @@ impl Decoder {
                     credit: Some(Credit {
                         unacked_bytes_max: manners.credit,
                     }),
-                    configure: None,
+                    configure: got.settings.clone(),
                 }));
                 if through > 0 {
                     answers.push(Out::Ack(Ack { through }));
@@ -279,9 +296,10 @@ impl Decoder {
                 }
             }
             In::Symbols(chunk) => got.symbols.push(chunk),
-            In::Config(_) => {}
+            In::Config(report) => got.reports.push(report),
         }
         answers.extend(got.requests.drain(..).map(Out::Symbols));
+        answers.extend(got.unsaid.drain(..).map(Out::Configure));
         answers
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use memwide_collector::uplink::{
-    self, BatchStore, NoSymbols, Observer, Origin, Progress, StoreError, SymbolAnswer,
+    self, BatchStore, NoSettings, NoSymbols, Observer, Origin, Progress, StoreError, SymbolAnswer,
     SymbolProvider, UplinkError,
 };
 use memwide_model::{BootId, HostId, Source};
@@ -87,7 +87,14 @@ fn quiet() -> Observer {
 
 async fn send(store: &Arc<Memory>, endpoint: &str) -> Result<(), UplinkError> {
     let stop = CancellationToken::new();
-    let sending = uplink::run(endpoint, store.clone(), Arc::new(NoSymbols), quiet(), stop);
+    let sending = uplink::run(
+        endpoint,
+        store.clone(),
+        Arc::new(NoSymbols),
+        Arc::new(NoSettings),
+        quiet(),
+        stop,
+    );
     tokio::time::timeout(std::time::Duration::from_mins(1), sending)
         .await
         .expect("sending ends within a minute")
@@ -164,7 +171,15 @@ async fn a_decoder_that_comes_late_or_again_gets_everything() {
     let sending = {
         let (store, stop) = (store.clone(), stop.clone());
         tokio::spawn(async move {
-            uplink::run(&endpoint, store, Arc::new(NoSymbols), quiet(), stop).await
+            uplink::run(
+                &endpoint,
+                store,
+                Arc::new(NoSymbols),
+                Arc::new(NoSettings),
+                quiet(),
+                stop,
+            )
+            .await
         })
     };
     let again = Running::again(place).await;
@@ -254,7 +269,14 @@ async fn symbols_come_in_chunks_that_add_up_or_with_a_reason() {
     let store = Memory::new(9, 1, false);
     let stop = CancellationToken::new();
     let symbols = Arc::new(OneTable(700_000));
-    let sending = uplink::run(&decoder.endpoint, store, symbols, quiet(), stop.clone());
+    let sending = uplink::run(
+        &decoder.endpoint,
+        store,
+        symbols,
+        Arc::new(NoSettings),
+        quiet(),
+        stop.clone(),
+    );
     let waiting = async {
         let all = |got: &crate::decoder::Got| got.symbols.len() == 4;
         decoder.until("four chunks", all).await;

@@ -22,6 +22,9 @@ pub struct Config {
     pub symbol_wait_ms: u64,
     /// Bytes of batches that may wait meanwhile; more end the wait.
     pub symbol_wait_bytes: u64,
+    /// File with settings of collectors, read again when it changes: each collector is told its part (`docs/collector.md`).
+    /// Empty: none.
+    pub collectors_file: PathBuf,
     /// Bytes a collector may have under way and not acked.
     pub credit_bytes: u64,
     /// How long the state of a source is kept after its stream has ended, in milliseconds.
@@ -41,6 +44,7 @@ impl Default for Config {
             symbol_bytes_max: 4 << 30,
             symbol_wait_ms: 2_000,
             symbol_wait_bytes: 16 << 20,
+            collectors_file: PathBuf::new(),
             credit_bytes: limits::UNACKED_BYTES_MAX,
             session_keep_ms: 600_000,
             sessions_kept: 256,

@@ -7,6 +7,8 @@
 //!           ◀ ack, resume ─   ◀ committed, resume ─
 //! ```
 
+mod boosts;
+mod collectors;
 mod config;
 mod error;
 mod history;
@@ -25,6 +27,8 @@ pub use config::Config;
 pub use error::ServeError;
 pub use order::{Order, Place, Tell};
 
+use boosts::{BoostsService, Hosts};
+use collectors::Collectors;
 use memwide_proto::{limits, v1};
 use memwide_service::run::{Spawner, Tasks};
 use memwide_service::{CancellationToken, grpc};
@@ -40,6 +44,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
+use v1::boosts_server::BoostsServer;
 use v1::ingest_server::{Ingest, IngestServer};
 use v1::names_server::NamesServer;
 
@@ -62,6 +67,9 @@ struct Shared {
     registry: Arc<Registry>,
     tables: Arc<Tables>,
     workers: Arc<Semaphore>,
+    /// What collectors are told.
+    collectors: Arc<Collectors>,
+    hosts: Arc<Hosts>,
     /// Whose turn it is to tell names to what was stored before.
     telling: Semaphore,
     spawner: Spawner,
@@ -90,7 +98,19 @@ pub async fn serve(
         "symbols",
         watch_tables(Arc::clone(&tables), tasks.stop().clone()),
     );
+    let collectors = Arc::new(Collectors::new(config.collectors_file.clone()));
+    tasks.spawn("settings of collectors", {
+        let (collectors, stop) = (Arc::clone(&collectors), tasks.stop().clone());
+        async move {
+            tokio::select! {
+                () = stop.cancelled() => Ok(()),
+                () = collectors.follow() => Ok(()),
+            }
+        }
+    });
     let shared = Arc::new(Shared {
+        collectors,
+        hosts: Arc::default(),
         registry: Registry::new(config.session_keep(), config.sessions_kept),
         workers: Arc::new(Semaphore::new(config.decoders())),
         tables,
@@ -102,6 +122,9 @@ pub async fn serve(
         shared: Arc::clone(&shared),
     })
     .max_decoding_message_size(limits::MESSAGE_BYTES_MAX);
+    let boosts = BoostsServer::new(BoostsService {
+        shared: Arc::clone(&shared),
+    });
     let service = Service { shared };
     let server = IngestServer::new(service)
         .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
@@ -110,7 +133,7 @@ pub async fn serve(
     tasks.spawn("gRPC", async move {
         grpc::serve(
             listener,
-            Routes::new(server).add_service(names),
+            Routes::new(server).add_service(names).add_service(boosts),
             WINDOW_BYTES,
             until,
         )

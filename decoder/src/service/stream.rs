@@ -2,6 +2,8 @@
 
 mod symbols;
 
+use super::boosts::Told;
+use super::collectors::Listener;
 use super::job::{self, Outcome, Work};
 use super::order::{Order, Place, Tell};
 use super::parcels::Parcels;
@@ -119,6 +121,8 @@ impl Stream {
             changes: self.shared.tables.changes(),
             look,
             outdated: true,
+            settings: self.shared.collectors.listen(&hello.kind),
+            told: self.shared.hosts.enter(&hello.hostname, &hello.kind),
             shared: self.shared,
             inbound: self.inbound,
             out: self.out,
@@ -196,6 +200,9 @@ struct Served {
     seat: Seat,
     source: Source,
     host: String,
+    /// What the collector is told of its settings.
+    settings: Listener,
+    told: Told,
     sent: Sent,
     parcels: Parcels,
     /// Tables that samples of this source want.
@@ -273,11 +280,19 @@ impl Served {
                 credit: Some(v1::Credit {
                     unacked_bytes_max: self.shared.config.credit_bytes,
                 }),
-                configure: None,
+                configure: self.settings.now(&self.host),
             }),
             Tell::Resume => ToCollector::Resume(v1::Resume { from: next }),
         };
         self.answer(message).await
+    }
+
+    /// Other settings hold.
+    async fn configure(&mut self) -> Result<(), End> {
+        match self.settings.now(&self.host) {
+            Some(settings) => self.answer(ToCollector::Configure(settings)).await,
+            None => Ok(()),
+        }
     }
 
     async fn answer(&self, message: ToCollector) -> Result<(), End> {
@@ -326,6 +341,10 @@ impl Served {
                 _ = self.look.tick(), if self.outdated || self.wanted.waits_for_others() => {
                     self.look().await.map(|()| true)
                 }
+                () = self.settings.changed() => self.configure().await.map(|()| true),
+                boost = self.told.next() => {
+                    self.answer(ToCollector::Configure(boost)).await.map(|()| true)
+                }
                 () = waited => {
                     self.waiting = None;
                     self.decode_first(upstream, false).await
@@ -362,7 +381,11 @@ impl Served {
             }
             Some(FromCollector::Batch(batch)) => self.take_batch(batch).await?,
             Some(FromCollector::Symbols(chunk)) => self.take_symbols(chunk).await?,
-            Some(FromCollector::Config(_)) => {}
+            Some(FromCollector::Config(report)) => {
+                if !self.told.answered(&report) {
+                    self.shared.collectors.answered(&self.host, &report);
+                }
+            }
             Some(FromCollector::Hello(_)) => {
                 return Err(refuse("source", "`hello` came twice", true));
             }

@@ -635,18 +635,66 @@ pub struct Refuse {
     #[prost(bool, tag = "3")]
     pub retry: bool,
 }
-/// A collector configuration, pushed.
+/// Settings for a collector, pushed: all that the centre has to say of this host.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Configure {
+    /// As the person who wrote them counts: a lower one than that in force is refused.
     #[prost(uint64, tag = "1")]
     pub version: u64,
+    /// In the form of a collector's own file; keys that are missing are the collector's own. Empty: all are.
     #[prost(string, tag = "2")]
     pub toml: ::prost::alloc::string::String,
+    /// Set: shorter periods for a while; `version` and `toml` are empty then and nothing else changes.
+    #[prost(message, optional, tag = "3")]
+    pub boost: ::core::option::Option<Boost>,
+}
+/// Shorter periods for some processes, for a limited time.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Boost {
+    /// Chosen by the decoder, not 0; the report has it.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// Whose samples come more often: rules KEY=PATTERN as in `select.include`.
+    #[prost(string, repeated, tag = "2")]
+    pub select: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// So many times more often.
+    #[prost(uint32, tag = "3")]
+    pub factor: u32,
+    /// From now on; 0: ends the one that runs.
+    #[prost(uint32, tag = "4")]
+    pub seconds: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConfigReport {
     #[prost(uint64, tag = "1")]
     pub version: u64,
+    #[prost(bool, tag = "2")]
+    pub applied: bool,
+    /// Why not, or what follows from it.
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+    /// `Boost.id` that this answers; 0: it answers settings.
+    #[prost(uint64, tag = "4")]
+    pub boost: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BoostRequest {
+    /// Host name; `*` stands for anything.
+    #[prost(string, tag = "1")]
+    pub hosts: ::prost::alloc::string::String,
+    /// Without `id`.
+    #[prost(message, optional, tag = "2")]
+    pub boost: ::core::option::Option<Boost>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BoostAnswer {
+    #[prost(message, repeated, tag = "1")]
+    pub hosts: ::prost::alloc::vec::Vec<BoostedHost>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BoostedHost {
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
     #[prost(bool, tag = "2")]
     pub applied: bool,
     #[prost(string, tag = "3")]
@@ -1249,6 +1297,298 @@ pub mod names_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "memwide.v1.Names";
     impl<T> tonic::server::NamedService for NamesServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Generated client implementations.
+pub mod boosts_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Shorter periods for a while, as a person asks for them.
+    #[derive(Debug, Clone)]
+    pub struct BoostsClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl BoostsClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> BoostsClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> BoostsClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            BoostsClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Of the live collectors whose streams this decoder has.
+        pub async fn ask(
+            &mut self,
+            request: impl tonic::IntoRequest<super::BoostRequest>,
+        ) -> std::result::Result<tonic::Response<super::BoostAnswer>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/memwide.v1.Boosts/Ask");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("memwide.v1.Boosts", "Ask"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod boosts_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with BoostsServer.
+    #[async_trait]
+    pub trait Boosts: std::marker::Send + std::marker::Sync + 'static {
+        /// Of the live collectors whose streams this decoder has.
+        async fn ask(
+            &self,
+            request: tonic::Request<super::BoostRequest>,
+        ) -> std::result::Result<tonic::Response<super::BoostAnswer>, tonic::Status>;
+    }
+    /// Shorter periods for a while, as a person asks for them.
+    #[derive(Debug)]
+    pub struct BoostsServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> BoostsServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for BoostsServer<T>
+    where
+        T: Boosts,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/memwide.v1.Boosts/Ask" => {
+                    #[allow(non_camel_case_types)]
+                    struct AskSvc<T: Boosts>(pub Arc<T>);
+                    impl<T: Boosts> tonic::server::UnaryService<super::BoostRequest>
+                    for AskSvc<T> {
+                        type Response = super::BoostAnswer;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::BoostRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Boosts>::ask(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for BoostsServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "memwide.v1.Boosts";
+    impl<T> tonic::server::NamedService for BoostsServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

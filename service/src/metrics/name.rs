@@ -53,6 +53,7 @@ units! {
     Sources = "sources",
     Streams = "streams",
     Symbols = "symbols",
+    Version = "version",
 }
 
 impl Unit {

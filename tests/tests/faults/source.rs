@@ -125,7 +125,16 @@ async fn source(order: Order) {
         let endpoint = order.endpoint.clone();
         let (symbols, nothing) = (symbols.clone(), nothing.clone());
         sending.spawn(async move {
-            uplink::run(&endpoint, store, symbols, nothing, CancellationToken::new()).await
+            let settings = Arc::new(uplink::NoSettings);
+            uplink::run(
+                &endpoint,
+                store,
+                symbols,
+                settings,
+                nothing,
+                CancellationToken::new(),
+            )
+            .await
         });
     }
     let tick_ns = u64::try_from(TICK.as_nanos()).unwrap();

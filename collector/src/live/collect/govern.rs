@@ -7,6 +7,7 @@ use memwide_service::clock::instant;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Collect, Work};
+use crate::central;
 use crate::events::OpenEvent;
 use crate::events::machine::Machine;
 use crate::governor::{Governor, Window, period};
@@ -119,12 +120,48 @@ impl Govern {
     }
 }
 
+impl Collect {
+    /// Who wants nothing sampled.
+    fn who_stops(&self) -> Option<&'static str> {
+        if self.told.central.is_stopped() {
+            Some("central settings")
+        } else if self.told.stopped.load(Ordering::Relaxed) {
+            Some("SIGUSR1; SIGUSR2 starts it again")
+        } else if self.config.stop_file.exists() {
+            Some("the file `stop_file`")
+        } else {
+            None
+        }
+    }
+
+    fn tell_stopped(&self, stopped: bool) {
+        self.told.reporter.update(|status| status.stopped = stopped);
+        let events = if stopped { self.set.events.len() } else { 0 };
+        metrics::STOPPED.set(events as u64);
+    }
+
+    /// Starts the events, unless nothing shall be sampled.
+    pub(super) fn start_events(&self, govern: &mut Govern) -> std::io::Result<()> {
+        let stops = self.who_stops();
+        match stops {
+            Some(by) => {
+                tracing::warn!(by, "sampling is stopped");
+                govern.stopped = Some(instant());
+            }
+            None => self.set.enable_events()?,
+        }
+        self.tell_stopped(stops.is_some());
+        Ok(())
+    }
+}
+
 impl Work {
     /// Keeps the budget, once a window; stops and starts sampling as told.
     pub(super) fn govern(&mut self, now: Instant) -> anyhow::Result<()> {
-        let wanted = !self.it.stopped.load(Ordering::Relaxed) && !self.it.config.stop_file.exists();
-        if wanted == self.govern.stopped.is_some() {
-            self.switch(wanted, now)?;
+        self.hear();
+        let stops = self.it.who_stops();
+        if stops.is_none() == self.govern.stopped.is_some() {
+            self.switch(stops, now)?;
         }
         if now.duration_since(self.govern.at) < WINDOW || self.govern.stopped.is_some() {
             return Ok(());
@@ -183,27 +220,41 @@ impl Work {
         Ok(())
     }
 
+    /// What the centre has said is told with the host's facts.
+    fn hear(&mut self) {
+        let central = &self.it.told.central;
+        let news = central.news();
+        if news == std::mem::replace(&mut self.news, news) {
+            return;
+        }
+        let rows = &mut self.it.facts.capabilities;
+        rows.retain(|row| row.name != central::ROW);
+        rows.extend(central.row());
+        let rows = rows.clone();
+        self.it
+            .told
+            .reporter
+            .update(|status| status.capabilities = rows);
+        self.facts_changed = true;
+    }
+
     /// Starts or stops all sampling; mappings and names are followed on.
-    fn switch(&mut self, wanted: bool, now: Instant) -> anyhow::Result<()> {
-        if wanted {
+    fn switch(&mut self, stops: Option<&'static str>, now: Instant) -> anyhow::Result<()> {
+        let Some(by) = stops else {
             self.close()?;
             self.govern.stopped = None;
             self.it.set.enable_events()?;
             tracing::warn!("sampling goes on");
-        } else {
-            self.it.set.disable_events()?;
-            self.counts.read(&self.it.set.events);
-            self.drain();
-            self.close()?;
-            self.govern.stopped = Some(now);
-            tracing::warn!(
-                file = %self.it.config.stop_file.display(),
-                "sampling is stopped until the file is gone, or by SIGUSR2 after SIGUSR1"
-            );
-        }
-        self.it.reporter.update(|status| status.stopped = !wanted);
-        let stopped = if wanted { 0 } else { self.it.set.events.len() };
-        metrics::STOPPED.set(stopped as u64);
+            self.it.tell_stopped(false);
+            return Ok(());
+        };
+        self.it.set.disable_events()?;
+        self.counts.read(&self.it.set.events);
+        self.drain();
+        self.close()?;
+        self.govern.stopped = Some(now);
+        tracing::warn!(by, "sampling is stopped");
+        self.it.tell_stopped(true);
         Ok(())
     }
 
@@ -219,7 +270,7 @@ impl Work {
 
 fn tell_periods(it: &Collect) {
     let events = &it.set.events;
-    it.reporter.update(|status| {
+    it.told.reporter.update(|status| {
         for (status, event) in status.events.iter_mut().zip(events) {
             status.period = event.period;
         }

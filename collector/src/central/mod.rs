@@ -1,0 +1,327 @@
+//! What the centre says of this collector: settings with a version, and shorter periods for a while.
+//!
+//! Settings that were taken are kept beside the spool, so that a collector that starts while no decoder answers goes on as it
+//! was told; in particular it stays stopped. What is refused changes nothing. Shorter periods are never kept.
+
+mod settings;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use memwide_proto::v1::{Capability, ConfigReport, Configure};
+use memwide_service::telemetry::Chain;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::events::machine::Machine;
+use crate::metrics;
+use crate::status::{CentralStatus, Reporter};
+use crate::uplink::{Settings, refused};
+use settings::{Combined, check_events, combine};
+
+/// Row of what the machine can do that says which settings are in force.
+pub(crate) const ROW: &str = "central-settings";
+/// Kept beside the spool's epochs.
+const FILE: &str = "central.json";
+
+/// Settings as they came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Pushed {
+    /// 0: none came.
+    version: u64,
+    toml: String,
+}
+
+/// Settings in force.
+#[derive(Debug, Clone)]
+struct Force {
+    pushed: Pushed,
+    combined: Combined,
+}
+
+#[derive(Debug)]
+struct State {
+    now: Force,
+    /// What was in force before, until events have been opened with what is now.
+    before: Option<Force>,
+    refused: Option<(Pushed, String)>,
+}
+
+/// What is in force, and what was refused.
+#[derive(Debug)]
+pub(crate) struct Central {
+    own: Config,
+    machine: Machine,
+    file: PathBuf,
+    reporter: Reporter,
+    state: Mutex<State>,
+    /// The centre wants nothing sampled.
+    stopped: AtomicBool,
+    /// Counts settings that need everything to be opened anew.
+    generation: AtomicU64,
+    /// Counts changes of what [`Central::row`] says.
+    news: AtomicU64,
+}
+
+impl Central {
+    /// With what was in force when the last collector ended.
+    pub(crate) fn new(own: Config, machine: Machine, reporter: Reporter) -> Arc<Self> {
+        let file = own.spool.dir.join(FILE);
+        let alone = Force {
+            pushed: Pushed::default(),
+            combined: Combined {
+                config: own.clone(),
+                stop: false,
+            },
+        };
+        let mut state = State {
+            now: alone,
+            before: None,
+            refused: None,
+        };
+        let kept = std::fs::read(&file).ok();
+        let kept = kept.and_then(|bytes| serde_json::from_slice::<Pushed>(&bytes).ok());
+        if let Some(pushed) = kept.filter(|_| own.central) {
+            match combine(&own, &pushed.toml) {
+                Ok(combined) => {
+                    let own = std::mem::replace(&mut state.now, Force { pushed, combined });
+                    state.before = Some(own);
+                }
+                Err(why) => {
+                    tracing::warn!(
+                        version = pushed.version,
+                        why = %why,
+                        "central settings no longer fit this host's own file, which is in force alone"
+                    );
+                    state.refused = Some((pushed, why.to_string()));
+                }
+            }
+        }
+        let central = Self {
+            own,
+            machine,
+            file,
+            reporter,
+            stopped: AtomicBool::new(state.now.combined.stop),
+            state: Mutex::new(state),
+            generation: AtomicU64::new(0),
+            news: AtomicU64::new(0),
+        };
+        central.tell(&central.lock());
+        Arc::new(central)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configuration to run with, and its generation.
+    pub(crate) fn config(&self) -> (Config, u64) {
+        let state = self.lock();
+        (state.now.combined.config.clone(), self.generation())
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        // ATOMICS: raised under the lock, with what it counts; who sees it late looks again a moment later.
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// The centre wants nothing sampled.
+    pub(crate) fn is_stopped(&self) -> bool {
+        // ATOMICS: a switch; it is looked at again and again.
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn news(&self) -> u64 {
+        // ATOMICS: raised after what it counts; who sees it late looks again a moment later.
+        self.news.load(Ordering::Relaxed)
+    }
+
+    /// What is in force, for people; `None`: the centre never said anything.
+    pub(crate) fn row(&self) -> Option<Capability> {
+        let state = self.lock();
+        let version = state.now.pushed.version;
+        let in_force = match version {
+            0 => "this host's own file is in force alone".to_owned(),
+            version => format!("version {version} is in force"),
+        };
+        let stops = if state.now.combined.stop {
+            "; it stops all sampling"
+        } else {
+            ""
+        };
+        let mut row = Capability {
+            name: ROW.to_owned(),
+            available: true,
+            reason: format!("{in_force}{stops}"),
+            ..Capability::default()
+        };
+        if let Some((pushed, why)) = &state.refused {
+            row.available = false;
+            row.reason = format!(
+                "version {} is refused: {why}; {in_force}{stops}",
+                pushed.version
+            );
+            "correct the decoder's `collectors_file` and raise its `version`"
+                .clone_into(&mut row.remedy);
+        } else if version == 0 {
+            return None;
+        }
+        Some(row)
+    }
+
+    /// Events are open with what is in force.
+    pub(crate) fn opened(&self) {
+        self.lock().before = None;
+    }
+
+    /// Nothing could be opened with what is in force. True: that was new, what was in force before is again.
+    pub(crate) fn cannot_open(&self, why: &anyhow::Error) -> bool {
+        let mut state = self.lock();
+        let Some(before) = state.before.take() else {
+            return false;
+        };
+        let failed = std::mem::replace(&mut state.now, before);
+        let why = format!("collecting cannot start with it: {}", Chain(why.as_ref()));
+        state.refused = Some((failed.pushed, why));
+        self.follow(&state);
+        true
+    }
+
+    /// Everything else is as the state says.
+    fn follow(&self, state: &State) {
+        // ATOMICS: see where they are read.
+        self.stopped
+            .store(state.now.combined.stop, Ordering::Relaxed);
+        self.keep(&state.now.pushed);
+        self.tell(state);
+    }
+
+    /// A collector that cannot write it down goes on; its next start may know an older version.
+    fn keep(&self, pushed: &Pushed) {
+        let write = || -> std::io::Result<()> {
+            let new = self.file.with_extension("new");
+            std::fs::write(&new, serde_json::to_vec(pushed)?)?;
+            std::fs::rename(&new, &self.file)
+        };
+        if let Err(error) = write() {
+            tracing::warn!(
+                path = %self.file.display(), %error,
+                "central settings are in force but cannot be kept for the next start"
+            );
+        }
+    }
+
+    fn tell(&self, state: &State) {
+        metrics::CENTRAL_VERSION.set(state.now.pushed.version);
+        // ATOMICS: see where it is read.
+        self.news.fetch_add(1, Ordering::Relaxed);
+        let refused = state.refused.clone().unwrap_or_default();
+        let status = CentralStatus {
+            version: state.now.pushed.version,
+            stopped: state.now.combined.stop,
+            refused_version: refused.0.version,
+            refused: refused.1,
+        };
+        self.reporter.update(|all| all.central = status);
+    }
+
+    /// Takes settings, or says why not.
+    fn take(&self, pushed: Pushed) -> Result<String, String> {
+        if !self.own.central {
+            return Err("this host's own file says `central = false`".to_owned());
+        }
+        let mut state = self.lock();
+        let now = &state.now.pushed;
+        if pushed.version == 0 {
+            return Err("settings need a `version` from 1 on".to_owned());
+        }
+        if pushed == *now {
+            return Ok("in force already".to_owned());
+        }
+        if let Some((earlier, why)) = &state.refused
+            && *earlier == pushed
+        {
+            return Err(why.clone());
+        }
+        if pushed.version < now.version {
+            // Of a decoder that has not got the newer ones yet: nothing is wrong with them.
+            return Err(format!(
+                "version {} is older than {}, which is in force",
+                pushed.version, now.version
+            ));
+        }
+        let fits = if pushed.version == now.version {
+            Err(format!(
+                "version {} is in force with other content; raise `version` with each change",
+                pushed.version
+            ))
+        } else {
+            combine(&self.own, &pushed.toml)
+                .and_then(|combined| {
+                    if combined.config != state.now.combined.config {
+                        check_events(&combined.config, &self.machine)?;
+                    }
+                    Ok(combined)
+                })
+                .map_err(|unfit| unfit.to_string())
+        };
+        let combined = match fits {
+            Ok(combined) => combined,
+            Err(why) => {
+                tracing::warn!(
+                    version = pushed.version,
+                    in_force = now.version,
+                    why,
+                    "central settings are refused"
+                );
+                state.refused = Some((pushed, why.clone()));
+                self.tell(&state);
+                return Err(why);
+            }
+        };
+        let opens_anew = combined.config != state.now.combined.config;
+        let version = pushed.version;
+        let before = std::mem::replace(&mut state.now, Force { pushed, combined });
+        if opens_anew {
+            // The oldest of several that were never opened.
+            state.before.get_or_insert(before);
+            // ATOMICS: see where it is read.
+            self.generation.fetch_add(1, Ordering::Relaxed);
+        }
+        state.refused = None;
+        self.follow(&state);
+        let stop = state.now.combined.stop;
+        tracing::info!(version, stop, opens_anew, "central settings are in force");
+        Ok(if opens_anew {
+            "events are opened anew".to_owned()
+        } else {
+            String::new()
+        })
+    }
+}
+
+impl Settings for Central {
+    fn configure(&self, pushed: &Configure) -> ConfigReport {
+        let taken = self.take(Pushed {
+            version: pushed.version,
+            toml: pushed.toml.clone(),
+        });
+        match taken {
+            Ok(message) => ConfigReport {
+                version: pushed.version,
+                applied: true,
+                message,
+                boost: 0,
+            },
+            Err(why) => {
+                metrics::CENTRAL_REFUSED.add(1);
+                refused(pushed, why)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
