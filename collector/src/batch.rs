@@ -65,7 +65,25 @@ pub(crate) struct Tally {
     pub(crate) produced: u64,
     /// Taken from rings and not asked for.
     pub(crate) excluded: u64,
+    /// Taken from rings and given to another event.
+    pub(crate) moved: u64,
     pub(crate) throttled_ns: u64,
+}
+
+impl Tally {
+    /// Samples that the event put into rings.
+    pub(crate) fn taken(&self) -> u64 {
+        self.produced + self.excluded + self.moved
+    }
+}
+
+/// What becomes of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Keep,
+    /// It is of the event with this ordinal.
+    Twin(u32),
+    Drop,
 }
 
 /// The records of one batch, unpacked.
@@ -209,6 +227,54 @@ impl Collected {
             }
         });
         *whole = samples.len();
+    }
+
+    /// Decides of each sample from byte `from` on, by its bytes (which may be changed) and its event.
+    pub(crate) fn sort_out(
+        &mut self,
+        from: usize,
+        ids: &mut Ids,
+        mut decide: impl FnMut(&mut [u8], u32) -> Fate,
+    ) {
+        let (mut at, mut end) = (from, from);
+        while let Some(rest) = self.samples.get_mut(at..)
+            && let Ok((record, _)) = RawRecord::split_first(rest)
+        {
+            let size = record.size();
+            let id = record.first_word().filter(|_| record.is_sample());
+            let event = id.and_then(|id| ids.ordinal(id));
+            let fate = match (event, rest.get_mut(..size)) {
+                (Some(event), Some(sample)) => decide(sample, event),
+                _ => Fate::Keep,
+            };
+            if let Some(tally) = event.and_then(|event| self.tallies.get_mut(event as usize)) {
+                match fate {
+                    Fate::Keep => {}
+                    Fate::Twin(_) => {
+                        tally.produced -= 1;
+                        tally.moved += 1;
+                    }
+                    Fate::Drop => {
+                        tally.produced -= 1;
+                        tally.excluded += 1;
+                    }
+                }
+            }
+            if let Fate::Twin(twin) = fate
+                && let Some(tally) = self.tallies.get_mut(twin as usize)
+            {
+                tally.produced += 1;
+            }
+            if fate == Fate::Drop {
+                self.sample_records -= 1;
+            } else {
+                self.samples.copy_within(at..at + size, end);
+                end += size;
+            }
+            at += size;
+        }
+        self.samples.truncate(end);
+        self.whole = end;
     }
 
     /// Counts what a side-band ring gave (appended to `side_band` from byte `from` on).

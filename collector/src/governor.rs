@@ -54,6 +54,8 @@ pub(crate) struct Governor {
     levels: Vec<u32>,
     /// Windows until shorter periods may be tried.
     wait: u32,
+    /// Of the budget, used in the last window.
+    used: f64,
 }
 
 impl Governor {
@@ -62,6 +64,7 @@ impl Governor {
             levels: vec![LEVEL_AT_START; events],
             budget,
             wait: 0,
+            used: 0.0,
         }
     }
 
@@ -73,6 +76,7 @@ impl Governor {
     /// Looks at a window. True: levels changed.
     pub(crate) fn step(&mut self, window: &Window) -> (Cost, bool) {
         let cost = self.cost(window);
+        self.used = cost.share;
         let before = self.levels.clone();
         let mut rates: Vec<f64> = window.samples.iter().map(|n| as_f64(*n)).collect();
         rates.resize(self.levels.len(), 0.0);
@@ -86,6 +90,17 @@ impl Governor {
             self.wait = self.wait.saturating_sub(1);
         }
         (cost, self.levels != before)
+    }
+
+    /// Periods will be so many times shorter: as much longer as the budget needs, before it is exceeded.
+    pub(crate) fn brace(&mut self, times: f64) {
+        let mut share = self.used * times;
+        while share > AIM {
+            share /= 2.0;
+            for level in &mut self.levels {
+                *level = (*level + 1).min(LEVEL_MAX);
+            }
+        }
     }
 
     fn cost(&self, window: &Window) -> Cost {
@@ -324,6 +339,23 @@ mod tests {
                 ..Window::default()
             };
             assert!(!governor.step(&calm).1, "not at once again");
+        }
+    }
+
+    #[test]
+    fn shorter_periods_that_would_cost_too_much_are_so_much_longer_at_once() {
+        for (cpu_seconds, times, levels) in [(0.0, 1000.0, 0), (0.001, 8.0, 0), (0.007, 8.0, 2)] {
+            let mut governor = governor(2);
+            let window = Window {
+                seconds: 1.0,
+                cpus: 1,
+                cpu_seconds,
+                ..Window::default()
+            };
+            governor.wait = 1;
+            governor.step(&window);
+            governor.brace(times);
+            assert_eq!(governor.level(0), LEVEL_AT_START + levels, "{cpu_seconds}");
         }
     }
 

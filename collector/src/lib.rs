@@ -52,4 +52,4 @@ pub use replay::{
     Import, ImportError, ImportOptions, ImportProgress, ImportSummary, ImportedEvent,
 };
 pub use section::SectionPacker;
-pub use status::{CentralStatus, EventStatus, Reporter, Status};
+pub use status::{BoostStatus, CentralStatus, EventStatus, Reporter, Status};

@@ -25,6 +25,7 @@ declare_metrics! {
     pub gauge BUDGET_USED = "collector_budget_used_ratio", Ratio, "Cost of sampling as a share of its budget: the largest of CPU time, time in the kernel and bytes.";
     pub counter PERIOD_CHANGES = "collector_changed_events_total", Events, "Events that got another period, to keep the budget.";
     pub gauge STOPPED = "collector_stopped_events", Events, "Events that are stopped by file, signal or centrally.";
+    pub gauge BOOSTED = "collector_boosted_events", Events, "Events with shorter periods for a while, for some processes.";
     pub gauge CENTRAL_VERSION = "collector_central_settings_version", Version, "Central settings in force; 0: the host's own file alone.";
     pub counter CENTRAL_REFUSED = "collector_central_refused_messages_total", Messages, "Central settings, and boosts, that were not taken.";
     pub gauge RESIDENT = "collector_resident_bytes", Bytes, "Memory of the collector's process, rings included.";

@@ -185,6 +185,11 @@ impl Selection {
         }
     }
 
+    /// Whether a sample is asked for, by its bytes.
+    pub(crate) fn wants_bytes(&mut self, sample: &[u8]) -> bool {
+        RawRecord::split_first(sample).is_ok_and(|(record, _)| self.wants(record))
+    }
+
     /// Whether a sample is asked for.
     fn wants(&mut self, record: RawRecord<'_>) -> bool {
         let bytes = record.bytes();
@@ -231,6 +236,11 @@ impl Selection {
             at += size;
         }
         records.truncate(end);
+        self.forget_ended();
+    }
+
+    /// Samples of all processes that ended have been looked at.
+    pub(crate) fn forget_ended(&mut self) {
         for pid in self.ended.drain(..) {
             self.processes.remove(&pid);
             self.last_cgroup.remove(&pid);

@@ -21,6 +21,8 @@ pub struct Status {
     pub acked: u64,
     /// What the centre says of this collector.
     pub central: CentralStatus,
+    /// Periods are shorter for some processes.
+    pub boost: Option<BoostStatus>,
     /// Sampling is stopped, by file, signal or centrally.
     pub stopped: bool,
     /// A decoder takes our batches.
@@ -53,6 +55,15 @@ pub struct CentralStatus {
     pub refused: String,
 }
 
+/// Shorter periods for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BoostStatus {
+    /// Chosen by the decoder.
+    pub id: u64,
+    /// So many times more often, as far as the budget allows.
+    pub factor: u32,
+}
+
 /// One open event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventStatus {
@@ -81,6 +92,10 @@ impl Reporter {
     pub fn new() -> (Self, watch::Receiver<Status>) {
         let (sender, receiver) = watch::channel(Status::default());
         (Self(sender), receiver)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.0.borrow().stopped
     }
 
     /// Changes the status and wakes readers.

@@ -12,7 +12,7 @@ pub(crate) use files::{
 pub(crate) use fleet::{
     DataArgs, ExportArgs, ExportFormat, InsteadArgs, LatencyArgs, NumaArgs, RulesArgs, SidesArgs,
 };
-pub(crate) use live::{DiagnoseArgs, StatArgs};
+pub(crate) use live::{BoostArgs, DiagnoseArgs, StatArgs};
 pub(crate) use symbols::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
@@ -75,6 +75,8 @@ pub(crate) enum Command {
     Stat(StatArgs),
     /// Record into a perf.data file: this machine, a process or a command
     Record(RecordArgs),
+    /// Sample some processes of live hosts more often for a while, within the hosts' budgets
+    Boost(BoostArgs),
     /// Show the functions with the most samples, refreshed
     Top(TopArgs),
     /// Say which functions of a fleet reach over to other NUMA nodes, where their data lies and what to do

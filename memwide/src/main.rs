@@ -57,6 +57,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Pages(args) => command::pages::run(&args),
         Command::Hosts(args) => command::hosts::run(&args),
         Command::Ledger(args) => command::ledger::run(&args),
+        Command::Boost(args) => command::boost::run(&args),
         Command::Symbols(command) => command::symbols::run(&command),
         Command::Rules(args) => command::rules::run(&args),
         Command::Export(args) => command::export::run(&args),

@@ -103,6 +103,7 @@ impl Deployment {
             let text = format!("store = \"{store}\"\npartitions = {PARTITIONS}\n{fast}{nats}");
             deployment.plan(name, "sink", &text);
         }
+        deployment.tell_collectors("version = 1\n");
         for name in ["decoder-1", "decoder-2"] {
             deployment.plan(name, "decoder", "");
             deployment.lead_to(name, "aggregator-1");
@@ -292,10 +293,22 @@ impl Deployment {
         let to = self.recipes[aggregator].port;
         let text = format!(
             "listen = \"127.0.0.1:{listen}\"\nadmin = \"127.0.0.1:{admin}\"\npartitions = {PARTITIONS}\n\
-             aggregators = [\"http://127.0.0.1:{to}\"]\nsymbol_dir = '{}'\n",
-            self.make("symbols").display()
+             aggregators = [\"http://127.0.0.1:{to}\"]\nsymbol_dir = '{}'\ncollectors_file = '{}'\n",
+            self.make("symbols").display(),
+            self.collectors_file().display()
         );
         std::fs::write(self.folder().join(format!("{decoder}.toml")), text).unwrap();
+    }
+
+    fn collectors_file(&self) -> PathBuf {
+        self.folder().join("collectors.toml")
+    }
+
+    /// What decoders tell collectors from now on; nothing but `version = 1` at the start.
+    pub fn tell_collectors(&self, settings: &str) {
+        let new = self.folder().join("collectors.new");
+        std::fs::write(&new, settings).unwrap();
+        std::fs::rename(&new, self.collectors_file()).unwrap();
     }
 
     fn store_url(&self, user: &str) -> String {

@@ -3,13 +3,14 @@
 //! Settings that were taken are kept beside the spool, so that a collector that starts while no decoder answers goes on as it
 //! was told; in particular it stays stopped. What is refused changes nothing. Shorter periods are never kept.
 
+mod boost;
 mod settings;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use memwide_proto::v1::{Capability, ConfigReport, Configure};
+use memwide_proto::v1::{Boost, Capability, ConfigReport, Configure};
 use memwide_service::telemetry::Chain;
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +19,17 @@ use crate::events::machine::Machine;
 use crate::metrics;
 use crate::status::{CentralStatus, Reporter};
 use crate::uplink::{Settings, refused};
+pub(crate) use boost::Order;
+use boost::understand;
 use settings::{Combined, check_events, combine};
 
 /// Row of what the machine can do that says which settings are in force.
 pub(crate) const ROW: &str = "central-settings";
 /// Kept beside the spool's epochs.
 const FILE: &str = "central.json";
+
+/// Why a host takes nothing.
+const OWN_ALONE: &str = "this host's own file says `central = false`";
 
 /// Settings as they came.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +62,8 @@ pub(crate) struct Central {
     file: PathBuf,
     reporter: Reporter,
     state: Mutex<State>,
+    /// Shorter periods that were asked for and not begun.
+    order: Mutex<Option<Order>>,
     /// The centre wants nothing sampled.
     stopped: AtomicBool,
     /// Counts settings that need everything to be opened anew.
@@ -105,6 +113,7 @@ impl Central {
             reporter,
             stopped: AtomicBool::new(state.now.combined.stop),
             state: Mutex::new(state),
+            order: Mutex::default(),
             generation: AtomicU64::new(0),
             news: AtomicU64::new(0),
         };
@@ -227,10 +236,35 @@ impl Central {
         self.reporter.update(|all| all.central = status);
     }
 
+    /// Shorter periods that were asked for since the last time.
+    pub(crate) fn take_order(&self) -> Option<Order> {
+        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        order.take()
+    }
+
+    fn boost(&self, asked: &Boost) -> Result<String, String> {
+        if !self.own.central {
+            return Err(OWN_ALONE.to_owned());
+        }
+        let stopped = self.reporter.is_stopped();
+        let config = self.config().0;
+        let order = understand(asked, &config, stopped)?;
+        let said = if order.seconds == 0 {
+            "periods are as ever again".to_owned()
+        } else {
+            format!(
+                "up to {} times more samples for {} s, as far as the budget allows",
+                order.factor, order.seconds
+            )
+        };
+        *self.order.lock().unwrap_or_else(PoisonError::into_inner) = Some(order);
+        Ok(said)
+    }
+
     /// Takes settings, or says why not.
     fn take(&self, pushed: Pushed) -> Result<String, String> {
         if !self.own.central {
-            return Err("this host's own file says `central = false`".to_owned());
+            return Err(OWN_ALONE.to_owned());
         }
         let mut state = self.lock();
         let now = &state.now.pushed;
@@ -304,16 +338,19 @@ impl Central {
 
 impl Settings for Central {
     fn configure(&self, pushed: &Configure) -> ConfigReport {
-        let taken = self.take(Pushed {
-            version: pushed.version,
-            toml: pushed.toml.clone(),
-        });
+        let taken = match &pushed.boost {
+            Some(boost) => self.boost(boost),
+            None => self.take(Pushed {
+                version: pushed.version,
+                toml: pushed.toml.clone(),
+            }),
+        };
         match taken {
             Ok(message) => ConfigReport {
                 version: pushed.version,
                 applied: true,
                 message,
-                boost: 0,
+                boost: pushed.boost.as_ref().map_or(0, |boost| boost.id),
             },
             Err(why) => {
                 metrics::CENTRAL_REFUSED.add(1);

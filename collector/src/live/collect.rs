@@ -4,6 +4,7 @@
 //! it is in the same round or an earlier one. A batch is one or more whole rounds. It goes to the spool, and only then do
 //! the rings get their room back.
 
+mod boost;
 mod cpus;
 mod govern;
 mod handler;
@@ -17,11 +18,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use memwide_perf_abi::{SampleLayout, TrailerLayout};
 use memwide_proto::limits;
-use memwide_proto::v1::{Batch, ClockAnchor, HostFacts, Readings};
+use memwide_proto::v1::{Batch, ClockAnchor, EventDesc, HostFacts, Readings};
 use memwide_service::CancellationToken;
 use memwide_service::clock::{instant, unix_ns};
 use rustix::process::setpriority_process;
 
+use self::boost::Boost;
 use self::cpus::Cpus;
 use self::govern::Govern;
 use self::rounds::drain_side_band;
@@ -122,6 +124,10 @@ struct Work {
     identity: Identity,
     reader: Option<Reader>,
     govern: Govern,
+    boost: Option<Boost>,
+    /// Other halves of the events, once there was a boost; and those of them that no batch has told yet.
+    twins: Vec<EventDesc>,
+    new_events: Vec<EventDesc>,
     cpus: Cpus,
     read_at: Instant,
     closed_at: Instant,
@@ -207,6 +213,9 @@ impl Work {
             identity,
             reader,
             govern,
+            boost: None,
+            twins: Vec::new(),
+            new_events: Vec::new(),
             cpus,
             read_at: now,
             closed_at: now,
@@ -239,6 +248,7 @@ impl Work {
             self.cpus.look(&self.it.machine.online_cpus());
             self.govern(now)?;
         }
+        self.boost(now)?;
         if now.duration_since(self.anchored_at) >= ANCHOR_EVERY {
             self.marker = self.namer.mark();
             self.anchored_at = now;
@@ -261,6 +271,7 @@ impl Work {
             self.snapshots = None;
             self.build_ids = Some(build_ids);
             self.add_snapshot(taken);
+            self.boost_knows()?;
         }
         let age = now.duration_since(self.closed_at);
         let old = age >= Duration::from_millis(limits::BATCH_AGE_MS);
@@ -275,12 +286,15 @@ impl Work {
         let due = since >= SNAPSHOT_EVERY
             || self.it.epoch.side_since_snapshot() >= SNAPSHOT_SIDE_BYTES
             || self.side_band_lost;
-        if !due || since < RESNAPSHOT_AFTER {
+        // A person asks seldom, and waits for it.
+        let due = due && since >= RESNAPSHOT_AFTER;
+        if !due && !self.boost_waits() {
             return;
         }
         let Some(mut build_ids) = self.build_ids.take() else {
             return; // one is under way
         };
+        self.boost_reads();
         self.snapshot_at = now;
         self.side_band_lost = false;
         let (send, ready) = sync_channel(1);
@@ -310,7 +324,7 @@ impl Work {
         self.collected.partial |= taken.cut;
         self.collected.cgroups.extend(taken.cgroups);
         self.enter_cgroups();
-        if let Some(selection) = &mut self.it.selection {
+        for selection in watchers(&mut self.it.selection, &mut self.boost) {
             selection.meet(&taken.records);
         }
         self.snapshot = true;
@@ -336,6 +350,9 @@ impl Work {
         for (count, event) in counts.iter_mut().zip(&self.it.set.events) {
             // As the time of a throttled event: summed over CPUs.
             count.throttled_ns += stopped_ns * event.descriptors.len() as u64;
+        }
+        if let Some(boost) = self.boost.as_ref().filter(|boost| boost.is_running()) {
+            boost.count(&mut counts, collected);
         }
         let throttled = collected.tallies.iter().map(|tally| tally.throttled_ns);
         self.govern.throttled_ns += throttled.sum::<u64>();
@@ -377,7 +394,7 @@ impl Work {
         let now = instant();
         let mut readings = self.reader.as_ref().map(Reader::take).unwrap_or_default();
         let workloads = self.identity.take(now);
-        if let Some(selection) = &mut self.it.selection {
+        for selection in watchers(&mut self.it.selection, &mut self.boost) {
             // Names of pods come later than their cgroups.
             for workload in &workloads {
                 selection.know_cgroup(workload);
@@ -388,11 +405,14 @@ impl Work {
         for section in [&batch.side_band, &batch.samples].into_iter().flatten() {
             metrics::PACKED_BYTES.add(section.data.len() as u64);
         }
+        batch.events.append(&mut self.new_events);
         if self.snapshot {
+            batch.events.clear();
             batch.events.push(self.it.set.side_band.clone());
             batch
                 .events
                 .extend(self.it.set.events.iter().map(|event| event.desc.clone()));
+            batch.events.extend(self.twins.clone());
         }
         if self.snapshot || self.facts_changed {
             // CPUs, nodes and memory come and go.
@@ -479,6 +499,15 @@ impl Work {
 /// Of this thread, and of those it starts from now on.
 fn set_nice(nice: i32) -> rustix::io::Result<()> {
     setpriority_process(Some(rustix::thread::gettid()), nice)
+}
+
+/// Those who follow whose samples are whose.
+fn watchers<'a>(
+    selection: &'a mut Option<Selection>,
+    boost: &'a mut Option<Boost>,
+) -> impl Iterator<Item = &'a mut Selection> {
+    let of_boost = boost.iter_mut().map(|boost| &mut boost.target);
+    selection.iter_mut().chain(of_boost)
 }
 
 /// `None`: not wanted, or there is no thread for it.

@@ -93,7 +93,7 @@ impl Counts {
         self.0.iter().zip(events).any(|(totals, event)| {
             let tally = tallies.get(event.desc.ordinal as usize).copied();
             let tally = tally.unwrap_or_default();
-            let taken = totals.taken + tally.produced + tally.excluded + totals.lost;
+            let taken = totals.taken + tally.taken() + totals.lost;
             let due = totals.due(event, totals.value);
             due.is_some_and(|due| due > taken + totals.told_residue)
         })
@@ -121,7 +121,7 @@ impl Totals {
     }
 
     fn close(&mut self, event: &OpenEvent, tally: Tally) -> EventCount {
-        self.taken += tally.produced + tally.excluded;
+        self.taken += tally.taken();
         let due = self.due(event, self.settled);
         let residue = due
             .map_or(0, |due| due.saturating_sub(self.taken + self.lost))

@@ -12,7 +12,7 @@ use crate::decoder::{Manners, Running};
 use crate::live::{PAGES, config, fault, possible};
 
 /// With a budget that nothing here exceeds.
-fn governed(endpoint: &str, spool: &Path) -> Config {
+pub(crate) fn governed(endpoint: &str, spool: &Path) -> Config {
     Config {
         events: vec![EventConfig::named("minor-faults").every(2)],
         budget: BudgetConfig {
@@ -25,14 +25,14 @@ fn governed(endpoint: &str, spool: &Path) -> Config {
     }
 }
 
-struct Collector {
-    status: watch::Receiver<Status>,
+pub(crate) struct Collector {
+    pub(crate) status: watch::Receiver<Status>,
     running: JoinHandle<anyhow::Result<()>>,
     stop: CancellationToken,
 }
 
 impl Collector {
-    fn start(config: Config) -> Self {
+    pub(crate) fn start(config: Config) -> Self {
         let stop = CancellationToken::new();
         let (reporter, status) = Reporter::new();
         let running = tokio::spawn(run_reporting(config, reporter, stop.clone()));
@@ -43,18 +43,18 @@ impl Collector {
         }
     }
 
-    async fn until(&mut self, holds: impl FnMut(&Status) -> bool) -> Status {
+    pub(crate) async fn until(&mut self, holds: impl FnMut(&Status) -> bool) -> Status {
         self.status.wait_for(holds).await.unwrap().clone()
     }
 
-    async fn end(self) -> Status {
+    pub(crate) async fn end(self) -> Status {
         self.stop.cancel();
         self.running.await.unwrap().unwrap();
         self.status.borrow().clone()
     }
 }
 
-fn epoch(status: &Status) -> u64 {
+pub(crate) fn epoch(status: &Status) -> u64 {
     status.source.unwrap().epoch
 }
 

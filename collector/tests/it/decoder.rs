@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use memwide_proto::v1::ingest_server::{Ingest, IngestServer};
 use memwide_proto::v1::{
-    Ack, Batch, CollectorMessage, ConfigReport, Configure, Credit, DecoderMessage, Hello, Refuse,
-    Resume, Section, SymbolChunk, SymbolRequest, Welcome, collector_message, decoder_message,
-    section,
+    Ack, Batch, Boost, CollectorMessage, ConfigReport, Configure, Credit, DecoderMessage, Hello,
+    Refuse, Resume, Section, SymbolChunk, SymbolRequest, Welcome, collector_message,
+    decoder_message, section,
 };
 use memwide_service::CancellationToken;
 use tokio::net::TcpListener;
@@ -177,6 +177,14 @@ impl Running {
         let mut got = self.got();
         got.settings = Some(settings.clone());
         got.unsaid.push(settings);
+    }
+
+    /// Asks the stream that is open for shorter periods.
+    pub(crate) fn boost(&self, boost: Boost) {
+        self.got().unsaid.push(Configure {
+            boost: Some(boost),
+            ..Configure::default()
+        });
     }
 
     /// Waits until `holds`, for at most a minute.

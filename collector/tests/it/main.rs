@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking, and skip loudly"
 )]
 
+mod boost;
 mod central;
 mod cgroups;
 mod cpus;

@@ -2,7 +2,7 @@
 
 use super::files::SampleArgs;
 use super::{Format, SymbolArgs};
-use clap::{Args, value_parser};
+use clap::{ArgGroup, Args, value_parser};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -95,4 +95,86 @@ pub(crate) struct DiagnoseArgs {
     /// Command to run and diagnose
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// What happens, for `--help`.
+const BOOST: &str = "\
+The kernel samples the hosts more often; samples of others than those asked for are thinned out again, so they cost time on the
+host and no room in the store. Of several rules it is enough to meet one. Everything estimates what it did before. Budgets hold: on a busy host there are fewer than asked
+for. It ends by itself, also when the decoder goes away or the collector is restarted; only one runs on a host, the last one.
+A decoder knows the hosts whose streams it has: with several decoders behind one address name each with --decoder.";
+
+#[derive(Debug, Args)]
+#[command(after_help = BOOST)]
+#[command(group(ArgGroup::new("whose").required(true).multiple(true)
+    .args(["pod", "container", "namespace", "service", "cgroup", "comm", "pid", "end"])))]
+pub(crate) struct BoostArgs {
+    /// Hosts by name; * stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) host: String,
+    /// Of this pod
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) pod: Option<String>,
+    /// Of this container
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) container: Option<String>,
+    /// Of this namespace
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) namespace: Option<String>,
+    /// Of this service: systemd unit, or workload of Kubernetes
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) service: Option<String>,
+    /// Of the cgroup with this path
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) cgroup: Option<String>,
+    /// Of processes with this name
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) comm: Option<String>,
+    /// Of this process
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// How long: 60s, 5m; at most 10m
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    pub(crate) seconds: u32,
+    /// How many times more often
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(2..=1_000))]
+    pub(crate) factor: u32,
+    /// End what runs
+    #[arg(long)]
+    pub(crate) end: bool,
+    #[command(flatten)]
+    pub(crate) server: super::ServerArgs,
+    /// Decoders to ask, as http://HOST:PORT [default: the one that the server names]
+    #[arg(long = "decoder", value_name = "URL")]
+    pub(crate) decoders: Vec<String>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: super::Format,
+}
+
+/// A time in seconds or minutes.
+fn seconds(text: &str) -> Result<u32, String> {
+    let (digits, unit) = match text.strip_suffix('m') {
+        Some(minutes) => (minutes, 60),
+        None => (text.strip_suffix('s').unwrap_or(text), 1),
+    };
+    let number: Option<u32> = digits.parse().ok();
+    let seconds = number.and_then(|number| number.checked_mul(unit));
+    let possible = seconds.filter(|seconds| (1..=600).contains(seconds));
+    possible.ok_or_else(|| "1s to 600s (10m) are possible".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_minutes() {
+        for (text, expected) in [("60s", 60), ("5m", 300), ("7", 7), ("10m", 600)] {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for wrong in ["0", "11m", "601s", "1h", "", "-3s", "99999999999m"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod allocs;
 pub(crate) mod annotate;
 mod answer;
+pub(crate) mod boost;
 pub(crate) mod c2c;
 mod child;
 pub(crate) mod data;

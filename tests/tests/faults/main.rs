@@ -13,6 +13,7 @@
 
 mod away;
 mod cases;
+mod central;
 mod cluster;
 mod disk;
 mod keeping;

@@ -36,6 +36,8 @@ struct Totals {
 #[derive(Debug)]
 pub(super) struct Govern {
     governor: Option<Governor>,
+    /// As configured, and shorter while a boost runs.
+    own_bases: Vec<u64>,
     bases: Vec<u64>,
     window: u64,
     at: Instant,
@@ -52,9 +54,10 @@ impl Govern {
         let events = &mut it.set.events;
         let budget = it.config.budget;
         let governor = budget.govern.then(|| Governor::new(budget, events.len()));
-        let bases = events.iter().map(|event| event.period).collect();
+        let bases: Vec<u64> = events.iter().map(|event| event.period).collect();
         let govern = Self {
             governor,
+            own_bases: bases.clone(),
             bases,
             window: 0,
             at: instant(),
@@ -82,6 +85,28 @@ impl Govern {
             0
         };
         (base > 0).then(|| period(base, level, turn, event.desc.pmu == "ibs_op"))
+    }
+
+    /// The period that an event is configured with.
+    pub(super) fn base(&self, at: usize) -> Option<u64> {
+        self.own_bases.get(at).copied().filter(|base| *base > 0)
+    }
+
+    /// These events have shorter periods from now on, all others those they are configured with.
+    pub(super) fn shorten(&mut self, shorter: &[(usize, u64)]) {
+        self.bases.clone_from(&self.own_bases);
+        for (at, period) in shorter {
+            if let Some(base) = self.bases.get_mut(*at) {
+                *base = *period;
+            }
+        }
+    }
+
+    /// There will be so many times more samples, at most.
+    pub(super) fn brace(&mut self, times: f64) {
+        if let Some(governor) = &mut self.governor {
+            governor.brace(times);
+        }
     }
 
     /// Looks at the window that ended; events and their new periods.
@@ -176,23 +201,30 @@ impl Work {
         };
         let cpus = self.it.set.cpus.len();
         self.govern.look(totals, now, cpus, &self.it.machine);
-        let mut changed = Vec::new();
-        for (at, event) in self.it.set.events.iter().enumerate() {
-            let period = self.govern.period(at, event);
-            changed.extend(
-                period
-                    .filter(|new| *new != event.period)
-                    .map(|new| (at, new)),
-            );
-        }
+        let changed = self.due_periods();
         if !changed.is_empty() {
-            self.change_periods(&changed)?;
+            self.change_periods(&changed, |_| ())?;
         }
         Ok(())
     }
 
-    /// A batch has one period for each event: it is closed with the old ones while nothing is counted.
-    fn change_periods(&mut self, changed: &[(usize, u64)]) -> anyhow::Result<()> {
+    /// Events that should have another period.
+    pub(super) fn due_periods(&self) -> Vec<(usize, u64)> {
+        let events = self.it.set.events.iter().enumerate();
+        let due = events.filter_map(|(at, event)| {
+            let period = self.govern.period(at, event)?;
+            (period != event.period).then_some((at, period))
+        });
+        due.collect()
+    }
+
+    /// A batch has one period for each event: it is closed with the old ones while nothing is counted. `between` holds for what
+    /// comes after.
+    pub(super) fn change_periods(
+        &mut self,
+        changed: &[(usize, u64)],
+        between: impl FnOnce(&mut Self),
+    ) -> anyhow::Result<()> {
         let events = |work: &Self| {
             let all = changed
                 .iter()
@@ -205,6 +237,7 @@ impl Work {
         self.counts.read(&self.it.set.events);
         self.drain();
         self.close()?;
+        between(self);
         for (at, period) in changed {
             let Some(event) = self.it.set.events.get_mut(*at) else {
                 continue;
@@ -248,6 +281,7 @@ impl Work {
             self.it.tell_stopped(false);
             return Ok(());
         };
+        self.end_boost()?;
         self.it.set.disable_events()?;
         self.counts.read(&self.it.set.events);
         self.drain();

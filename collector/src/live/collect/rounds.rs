@@ -8,7 +8,7 @@ use memwide_proto::limits;
 use memwide_service::clock::instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Work;
+use super::{Work, watchers};
 use crate::batch::Collected;
 use crate::claim::Claim;
 use crate::events::EventSet;
@@ -96,7 +96,7 @@ impl Work {
                 while one.ring.copy_piece(&mut collected.samples, PIECE_BYTES) > 0 {
                     let claimed = collected.take_samples(&mut self.ids, claim.as_ref());
                     metrics::CLAIMED.add(claimed);
-                    if self.it.selection.is_none() {
+                    if self.it.selection.is_none() && self.boost.is_none() {
                         collected.pack_new();
                     }
                 }
@@ -111,10 +111,15 @@ impl Work {
         let from = self.collected.side_band.len();
         drain_side_band(&mut self.it.set, &mut self.collected);
         self.enter_cgroups();
-        if let Some(selection) = &mut self.it.selection {
+        for selection in watchers(&mut self.it.selection, &mut self.boost) {
             let new = self.collected.side_band.get(from..);
             selection.follow(new.unwrap_or_default());
+        }
+        if let Some(selection) = &mut self.it.selection {
             self.collected.select(before, selection, &mut self.ids);
+        }
+        if let Some(boost) = self.boost.as_mut().filter(|boost| boost.is_running()) {
+            boost.sort_out(before, &mut self.collected, &mut self.ids);
         }
         self.collected.pack_new();
         if let Some(marker) = &self.marker {
@@ -130,8 +135,10 @@ impl Work {
     pub(super) fn enter_cgroups(&mut self) {
         let now = instant();
         for cgroup in self.collected.cgroups.drain(..) {
-            let known = self.identity.enter(cgroup, now);
-            if let (Some(selection), Some(workload)) = (&mut self.it.selection, known) {
+            let Some(workload) = self.identity.enter(cgroup, now) else {
+                continue;
+            };
+            for selection in watchers(&mut self.it.selection, &mut self.boost) {
                 selection.know_cgroup(workload);
             }
         }
