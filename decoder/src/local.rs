@@ -51,8 +51,8 @@ use memwide_model::LatencyKind;
 use memwide_objects::DebugInfo;
 use memwide_perf_abi::file::{EventTable, Features};
 use memwide_perf_abi::{RawRecord, Record, SampleView, kind, sample as field};
-use met::MetCode;
-use sample::Taken;
+use met::{MetCode, MetIx};
+use sample::{More, Taken};
 use source::{Chain, SourceLines};
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
@@ -226,22 +226,23 @@ impl<S: ObjectSource> LocalSession<S> {
             event,
             at,
             period: view.period().unwrap_or(event.attr.sample_period),
-            view,
+            view: &view,
         };
         if !event.attr.samples(field::READ) {
-            each(&self.decoder.decode(taken));
+            self.decoder.decode(taken, &mut each);
             return;
         }
         self.group.fill(&self.events, at, &view);
         for one in &self.group.rows {
             if let Some(event) = self.events.get(one.event) {
                 let (at, period) = (one.event, one.period);
-                each(&self.decoder.decode(Taken {
+                let taken = Taken {
                     event,
                     at,
                     period,
                     ..taken
-                }));
+                };
+                self.decoder.decode(taken, &mut each);
             }
         }
     }
@@ -302,34 +303,37 @@ impl<S: ObjectSource> SampleDecoder<S> {
         self.machine.apply(record, misc, self.sequence);
     }
 
+    /// Gives `each` the sample.
     #[inline]
-    fn decode<'a>(&'a mut self, taken: Taken<'a>) -> LocalSample<'a> {
+    fn decode(&mut self, taken: Taken<'_>, each: &mut impl FnMut(&LocalSample<'_>)) {
         let Taken { misc, at, view, .. } = taken;
-        let mode = Mode::of(misc);
-        let pid = view.pid().unwrap_or(u32::MAX);
         let wanted = self.wanted;
-        let code = match view.ip() {
-            Some(ip) if wanted.has(Wanted::CODE) => Some(self.code(mode, pid, ip)),
-            _ => None,
-        };
+        let ip = view.ip().filter(|_| wanted.has(Wanted::CODE));
+        let code = ip.map(|ip| {
+            let pid = view.pid().unwrap_or(u32::MAX);
+            self.meet_code(Mode::of(misc), pid, ip)
+        });
         let facts = self.facts.get(at).copied().unwrap_or_default();
         if wanted.is_within(Wanted::CODE) && facts.says_no_more() {
-            let objects = self.machine.objects();
-            return LocalSample {
-                code_place: code,
-                ..LocalSample::of_fields(taken, objects)
-            };
+            each(&LocalSample {
+                code_place: code.and_then(|at| self.met.place(at)),
+                ..LocalSample::of_fields(taken, self.machine.objects())
+            });
+            return;
         }
-        self.decode_all(taken, code, facts)
+        let code = code.and_then(|at| self.met.place(at)).copied();
+        self.decode_all(taken, code, facts, each);
     }
 
-    /// With all that is wanted.
-    fn decode_all<'a>(
-        &'a mut self,
-        taken: Taken<'a>,
+    /// The same with all that is wanted.
+    #[inline(never)]
+    fn decode_all(
+        &mut self,
+        taken: Taken<'_>,
         code: Option<Place>,
         facts: EventFacts,
-    ) -> LocalSample<'a> {
+        each: &mut impl FnMut(&LocalSample<'_>),
+    ) {
         let Taken {
             misc, event, view, ..
         } = taken;
@@ -348,11 +352,11 @@ impl<S: ObjectSource> SampleDecoder<S> {
             self.lines.chain(machine, source, &place, false)
         });
         let chain = view.callchain().filter(|_| wanted.has(Wanted::FRAMES));
-        let chain = chain.map(|chain| self.chain(event, &view, (mode, pid, code), chain));
+        let chain = chain.map(|chain| self.chain(event, view, (mode, pid, code), chain));
         let chain = chain.unwrap_or_else(|| self.no_chain());
         let is_looked_at = wanted.has(Wanted::DERIVED) || !facts.says_no_more();
         if is_looked_at {
-            self.memory = self.deriver.memory(&view, facts);
+            self.memory = self.deriver.memory(view, facts);
         }
         let addr = match (wanted.has(Wanted::DATA), is_looked_at) {
             (false, _) => None,
@@ -379,16 +383,9 @@ impl<S: ObjectSource> SampleDecoder<S> {
             };
             let entry = Deriver::entry(&self.machine, mode, code.as_ref(), callers);
             let access = (&self.memory, facts);
-            self.derived = self.deriver.derive(
-                &mut self.machine,
-                &view,
-                access,
-                mode,
-                pid,
-                now,
-                data,
-                entry,
-            );
+            self.derived =
+                self.deriver
+                    .derive(&mut self.machine, view, access, mode, pid, now, data, entry);
         }
         let member = self.derived.data.filter(|_| wanted.has(Wanted::MEMBERS));
         let member = member.and_then(|place| {
@@ -396,36 +393,48 @@ impl<S: ObjectSource> SampleDecoder<S> {
             self.members.at(&self.machine, found, &place)
         });
         let kept = chain.kept.and_then(|chain| self.chains.callers(chain));
-        let objects = self.machine.objects();
-        LocalSample {
-            comm: comm.map_or("", |comm| self.machine.spaces().name(comm)),
-            derived: &self.derived,
-            memory: is_looked_at.then_some(&self.memory),
-            code_place: code,
+        let more = More {
             data_place: data,
             leaf: chain.leaf,
             callers: kept.map_or(&self.frames, |(frames, _)| frames),
             chain: chain.number,
             chain_by: chain.by,
             chain_end: chain.end,
-            lines,
+            lines: lines.as_deref().unwrap_or_default(),
             frame_lines: &self.frame_lines,
-            member,
-            ..LocalSample::of_fields(taken, objects)
-        }
+            member: member.as_deref(),
+        };
+        each(&LocalSample {
+            comm: comm.map_or("", |comm| self.machine.spaces().name(comm)),
+            derived: &self.derived,
+            memory: is_looked_at.then_some(&self.memory),
+            code_place: code.as_ref(),
+            more: &more,
+            ..LocalSample::of_fields(taken, self.machine.objects())
+        });
     }
 
+    /// What a code address means.
     #[inline]
     fn code(&mut self, mode: Mode, pid: u32, ip: u64) -> Place {
+        let at = self.meet_code(mode, pid, ip);
+        self.met.place(at).copied().unwrap_or_default()
+    }
+
+    /// The same; the place is kept there until the next address is met.
+    #[inline]
+    fn meet_code(&mut self, mode: Mode, pid: u32, ip: u64) -> MetIx {
         let stamp = self.machine.stamp(mode, pid);
-        match self.met.get(ip, stamp) {
-            Some(place) => place,
-            None => self.new_code(mode, pid, ip, stamp),
+        let at = MetCode::at(ip, stamp);
+        if !self.met.has(at, ip, stamp) {
+            let place = self.new_code(mode, pid, ip);
+            self.met.keep(at, ip, stamp, place);
         }
+        at
     }
 
     #[inline(never)]
-    fn new_code(&mut self, mode: Mode, pid: u32, ip: u64, stamp: u64) -> Place {
+    fn new_code(&mut self, mode: Mode, pid: u32, ip: u64) -> Place {
         let mut place = self.machine.code(mode, pid, ip, self.sequence);
         // Where there is a symbol, there is a table.
         if let Some(object) = place.object.filter(|_| place.symbol.is_none()) {
@@ -439,7 +448,6 @@ impl<S: ObjectSource> SampleDecoder<S> {
                 self.nameless.insert(object);
             }
         }
-        self.met.keep(ip, stamp, place);
         place
     }
 

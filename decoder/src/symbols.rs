@@ -4,6 +4,7 @@ use crate::identity::{Identity, Kind};
 use crate::table::Loaded;
 use memwide_model::{MappingId, Region};
 use rustc_hash::FxHashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// Most mapped things kept of one source; what comes after them is shown as unknown.
@@ -11,12 +12,18 @@ const OBJECTS_MAX: usize = 1 << 20;
 
 /// Place of a mapped thing in [`Objects`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectIx(pub(crate) u32);
+pub struct ObjectIx(NonZeroU32);
 
 impl ObjectIx {
+    /// Of a place counted from 0; `None` where 32 bits cannot count it. One more is kept, so that none takes no room of its own.
+    pub(crate) fn at(place: usize) -> Option<Self> {
+        let number = u32::try_from(place.checked_add(1)?).ok()?;
+        NonZeroU32::new(number).map(Self)
+    }
+
     /// The place, counted from 0.
     pub fn index(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize - 1
     }
 }
 
@@ -188,7 +195,7 @@ impl Objects {
         }
         let identity = key.0.clone();
         let mapping = identity.mapping_id();
-        let place = ObjectIx(u32::try_from(self.all.len()).ok()?);
+        let place = ObjectIx::at(self.all.len())?;
         let table = self.table_slot(mapping, identity.kind, what);
         self.all.push(Object {
             identity,
@@ -226,12 +233,13 @@ impl Objects {
 
     /// The thing at a place.
     pub fn get(&self, place: ObjectIx) -> Option<&Object> {
-        self.all.get(place.0 as usize)
+        self.all.get(place.index())
     }
 
     /// All things, in the order they were entered.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectIx, &Object)> {
-        (0..).map(ObjectIx).zip(&self.all)
+        let places = (0..).map_while(ObjectIx::at);
+        places.zip(&self.all)
     }
 
     /// Where the table of a thing stands.

@@ -11,16 +11,18 @@
 //! buckets   ^   ^   ^   ^   ^   ^   ^   ^   ^   ^   ^   ^   ^
 //! ```
 
+use std::num::NonZeroU32;
+
 use crate::Symbols;
 
 /// Place of a symbol in the array its index was built from; [`Symbols::get`] takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SymbolRef(u32);
+pub struct SymbolRef(NonZeroU32);
 
 impl SymbolRef {
     /// The place, counted from 0.
     pub fn index(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize - 1
     }
 }
 
@@ -163,7 +165,8 @@ impl Index {
 }
 
 fn held(symbol: u32) -> Option<SymbolRef> {
-    (symbol != NONE).then_some(SymbolRef(symbol))
+    // One more than the place, so that none takes no room of its own; `NONE` wraps to 0.
+    NonZeroU32::new(symbol.wrapping_add(1)).map(SymbolRef)
 }
 
 /// Cuts symbols, which are in order of their starts, into ranges that do not overlap.

@@ -108,8 +108,10 @@ const SLOT_BITS: [u64; slot::COUNT] = [
 /// Marks a field that is not there. No record is long enough to have a field at this offset.
 const ABSENT: u16 = u16::MAX;
 
-/// Offsets of a sample's fields from the start of its body, in bytes.
+/// Offsets of a sample's fields from the start of its body, in bytes. Aligned like words, as it is copied word by word: the
+/// processor waits where a word read back comes from two stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(align(8))]
 pub(crate) struct Places([u16; slot::COUNT]);
 
 impl Places {

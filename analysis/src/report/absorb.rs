@@ -1,8 +1,9 @@
 //! Rows of several threads put together: what each counted of its samples adds up, and what a row shows of its first sample is
 //! of the first one in the file.
 
-use super::keys::{FILE_BITS, Frame, Key, NO_FILE, Reader};
+use super::keys::Key;
 use super::paths::{NO_PATH, Paths};
+use super::reader::{FILE_BITS, Frame, NO_FILE, Reader};
 use super::rows::Rows;
 use std::collections::HashMap;
 

@@ -1,7 +1,8 @@
 //! What callchains add to rows: the tree of calls below each, and what each function's calls cost in all (`children`).
 
-use super::keys::{First, Frame, Key, Shown};
+use super::keys::Key;
 use super::paths::{NO_PATH, Paths, Share};
+use super::reader::{First, Frame, Shown};
 use super::rows::{Ready, Rows};
 use super::tree::{Node, Order, Way, grow};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Which samples of a file count: `KEY=VALUE`, the values of one key are alternatives, all keys must fit.
 
-use super::keys::{data_src, short_name};
+use super::reader::{data_src, short_name};
 use memwide_decoder::local::{LocalSample, Wanted};
 use memwide_model::{BuildId, Context, Level, Locality, Op, Outcome, Region, Snoop, perf_text};
 
@@ -22,6 +22,21 @@ macro_rules! fields {
             }
         }
     };
+}
+
+impl Field {
+    /// The form of its values, if a text is of another one.
+    fn other_form(self, value: &str) -> Option<&'static str> {
+        let (is, form) = match self {
+            Self::Pid | Self::Tid | Self::Cpu => (
+                is_nothing(value) || value.parse::<u32>().is_ok(),
+                "a number",
+            ),
+            Self::BuildId => (BuildId::from_hex(value).is_some(), "hexadecimal digits"),
+            _ => (true, ""),
+        };
+        (!is).then_some(form)
+    }
 }
 
 macro_rules! names {
@@ -87,6 +102,16 @@ pub enum FilterError {
         value: String,
         /// What it can be.
         allowed: Vec<&'static str>,
+    },
+    /// A value of another form than all of the key's.
+    #[error("`{key}` is {form}, not `{value}`")]
+    Form {
+        /// The key.
+        key: &'static str,
+        /// As given.
+        value: String,
+        /// What its values are.
+        form: &'static str,
     },
 }
 
@@ -177,7 +202,14 @@ impl Filter {
 /// Values of a closed set also come as a list with commas.
 fn values(field: Field, value: &str) -> Result<Vec<String>, FilterError> {
     let Some(allowed) = field.allowed() else {
-        return Ok(vec![value.to_owned()]);
+        return match field.other_form(value) {
+            None => Ok(vec![value.to_owned()]),
+            Some(form) => Err(FilterError::Form {
+                key: field.name(),
+                value: value.to_owned(),
+                form,
+            }),
+        };
     };
     let mut values = Vec::new();
     for value in value.split(',').map(str::trim) {

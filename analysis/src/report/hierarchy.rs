@@ -1,7 +1,7 @@
 //! Rows summed up level by level: all of the first key's value, below it those of the second, and so on.
 
-use super::keys::Shown;
 use super::measures::Measures;
+use super::reader::Shown;
 use super::rows::{Ready, Rows};
 use crate::interval::share;
 use crate::significance::Sums;

@@ -1,6 +1,6 @@
 //! Texts of keys, each with a number; looking one up allocates nothing.
 
-use super::keys::FILE_BITS;
+use super::reader::FILE_BITS;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 use std::hash::{Hash as _, Hasher as _};

@@ -1,7 +1,7 @@
 //! The order of rows. Most rows of a long list have equal shares, and their texts begin alike: so texts are put in order once
 //! each, and rows are compared by the places of their texts.
 
-use super::keys::Shown;
+use super::reader::Shown;
 use super::rows::Ready;
 use rustc_hash::FxHashMap;
 

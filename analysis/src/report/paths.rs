@@ -1,7 +1,7 @@
 //! By which calls samples got to where they are: callers kept once each, and how much of each row came by which.
 
 use super::index::Index;
-use super::keys::{Frame, Reader};
+use super::reader::{Frame, Reader};
 use memwide_decoder::local::LocalSample;
 use std::hash::{Hash as _, Hasher as _};
 

@@ -3,10 +3,11 @@
 use super::Estimator;
 use super::calls::Children;
 use super::index::Index;
-use super::keys::{First, Key, Reader, Shown, data_src};
+use super::keys::Key;
 use super::measures::{Measures, Weights};
 use super::order::in_order;
 use super::paths::{NO_PATH, Paths};
+use super::reader::{First, Reader, Shown, data_src};
 use crate::interval::share;
 use crate::significance::Sums;
 use memwide_decoder::local::LocalSample;
@@ -105,11 +106,18 @@ struct Waiting {
     inline: [u64; INLINE],
     event: u32,
     path: u32,
-    ins_lat: u16,
-    retire_lat: u16,
     first: First,
+    adds: Adds,
+}
+
+/// What a sample adds to the sums of its row.
+#[derive(Debug, Clone, Copy, Default)]
+struct Adds {
     weight: u64,
     period: u64,
+    ins_lat: u16,
+    retire_lat: u16,
+    /// Of the estimator that `overhead` rests on.
     value: f64,
 }
 
@@ -167,7 +175,13 @@ impl Rows {
             return;
         };
         let weight = sample.weight().unwrap_or_default();
-        let value = Measures::of(sample).value(*by);
+        let adds = Adds {
+            weight: weight.weight,
+            period: sample.period,
+            ins_lat: weight.ins_lat,
+            retire_lat: weight.retire_lat,
+            value: Measures::of(sample).value(*by),
+        };
         let word = data_src(sample);
         let event = u32::try_from(event).unwrap_or(u32::MAX);
         let mut hasher = FxHasher::default();
@@ -192,12 +206,8 @@ impl Rows {
             inline,
             event,
             path,
-            ins_lat: weight.ins_lat,
-            retire_lat: weight.retire_lat,
             first: self.reader.first(sample, word, self.shows_data),
-            weight: weight.weight,
-            period: sample.period,
-            value,
+            adds,
         });
         if self.waiting.len() >= TOGETHER {
             self.settle_waiting();
@@ -242,9 +252,9 @@ impl Rows {
                 Some(row) => *row,
                 None => self.row(sample, numbers_at(&numbers, at, many)),
             };
-            self.add_to(row as usize, sample);
+            self.add_to(row, &sample.adds);
             if let Some(paths) = &mut self.paths {
-                paths.add(row, sample.path, 1, sample.value);
+                paths.add(row, sample.path, 1, sample.adds.value);
             }
         }
         (self.waiting, self.numbers) = (waiting, numbers);
@@ -252,20 +262,22 @@ impl Rows {
         self.numbers.clear();
     }
 
-    fn add_to(&mut self, at: usize, sample: &Waiting) {
+    #[inline]
+    fn add_to(&mut self, at: u32, adds: &Adds) {
+        let at = at as usize;
         let Some(row) = self.all.get_mut(at) else {
             return;
         };
         row.samples += 1;
-        row.weight = row.weight.saturating_add(sample.weight);
-        row.weightless += u64::from(sample.weight == 0);
-        row.period = row.period.saturating_add(sample.period);
-        row.squares += sample.value * sample.value;
-        if sample.ins_lat | sample.retire_lat != 0
+        row.weight = row.weight.saturating_add(adds.weight);
+        row.weightless += u64::from(adds.weight == 0);
+        row.period = row.period.saturating_add(adds.period);
+        row.squares += adds.value * adds.value;
+        if adds.ins_lat | adds.retire_lat != 0
             && let Some(rest) = self.rest.get_mut(at)
         {
-            rest.ins_lat += u64::from(sample.ins_lat);
-            rest.retire_lat += u64::from(sample.retire_lat);
+            rest.ins_lat += u64::from(adds.ins_lat);
+            rest.retire_lat += u64::from(adds.retire_lat);
         }
     }
 
@@ -497,12 +509,8 @@ impl Rows {
             inline,
             event,
             path: NO_PATH,
-            ins_lat: 0,
-            retire_lat: 0,
             first,
-            weight: 0,
-            period: 0,
-            value: 0.0,
+            adds: Adds::default(),
         };
         self.row(&sample, many)
     }

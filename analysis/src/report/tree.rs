@@ -1,6 +1,6 @@
 //! The call tree below a row.
 
-use super::keys::Frame;
+use super::reader::Frame;
 
 /// Which way a tree grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

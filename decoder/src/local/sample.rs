@@ -13,7 +13,6 @@ use memwide_model::DataSrc;
 use memwide_objects::SourceFrame;
 use memwide_perf_abi::file::Event;
 use memwide_perf_abi::{SampleView, Weight};
-use std::sync::Arc;
 
 /// A sample as perf would print it, with what memwide derives from it.
 #[derive(Debug)]
@@ -23,7 +22,7 @@ pub struct LocalSample<'a> {
     /// Place of the event in the file.
     pub event_index: usize,
     /// The fields as recorded.
-    pub view: SampleView<'a>,
+    pub view: &'a SampleView<'a>,
     /// Whose code ran.
     pub mode: Mode,
     /// `misc` of the record.
@@ -36,17 +35,37 @@ pub struct LocalSample<'a> {
     pub derived: &'a Derived,
     /// The access, where more than the fields were looked at.
     pub(super) memory: Option<&'a Memory>,
-    pub(super) code_place: Option<Place>,
+    pub(super) code_place: Option<&'a Place>,
+    pub(super) more: &'a More<'a>,
+    pub(super) objects: &'a Objects,
+}
+
+/// What only some commands ask for: apart, so that a sample of which no more than its code is asked is made in few steps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct More<'a> {
     pub(super) data_place: Option<Place>,
     pub(super) leaf: Option<(u64, Place)>,
     pub(super) callers: &'a [(u64, Place)],
     pub(super) chain: Option<ChainIx>,
     pub(super) chain_by: ChainBy,
     pub(super) chain_end: ChainEnd,
-    pub(super) lines: Option<Chain>,
+    pub(super) lines: &'a [SourceFrame],
     pub(super) frame_lines: &'a [Chain],
-    pub(super) member: Option<Arc<Member>>,
-    pub(super) objects: &'a Objects,
+    pub(super) member: Option<&'a Member>,
+}
+
+impl More<'_> {
+    const NOTHING: Self = Self {
+        data_place: None,
+        leaf: None,
+        callers: &[],
+        chain: None,
+        chain_by: ChainBy::Kernel,
+        chain_end: ChainEnd::Unknown,
+        lines: &[],
+        frame_lines: &[],
+        member: None,
+    };
 }
 
 /// A sample as it is taken from the file: what its record says, and of which event it is.
@@ -57,7 +76,7 @@ pub(super) struct Taken<'a> {
     /// Place of the event in the file.
     pub(super) at: usize,
     pub(super) period: u64,
-    pub(super) view: SampleView<'a>,
+    pub(super) view: &'a SampleView<'a>,
 }
 
 /// An address with the names found for it.
@@ -122,15 +141,7 @@ impl<'a> LocalSample<'a> {
             derived: &Derived::UNASKED,
             memory: None,
             code_place: None,
-            data_place: None,
-            leaf: None,
-            callers: &[],
-            chain: None,
-            chain_by: ChainBy::default(),
-            chain_end: ChainEnd::default(),
-            lines: None,
-            frame_lines: &[],
-            member: None,
+            more: &More::NOTHING,
             objects,
         }
     }
@@ -199,35 +210,37 @@ impl<'a> LocalSample<'a> {
         known: impl FnOnce(&Memory) -> Option<T>,
         field: impl FnOnce(&SampleView<'a>) -> Option<T>,
     ) -> Option<T> {
-        self.memory.map_or_else(|| field(&self.view), known)
+        self.memory.map_or_else(|| field(self.view), known)
     }
 
     /// Names of the code address.
     pub fn code(&self) -> Named<'a> {
-        self.code_place.map_or(UNKNOWN, |place| self.named(&place))
+        self.code_place.map_or(UNKNOWN, |place| self.named(place))
     }
 
     /// Place of the code address: equal places have equal names, so a caller need look them up once only.
     #[inline]
-    pub fn code_place(&self) -> Option<&Place> {
-        self.code_place.as_ref()
+    pub fn code_place(&self) -> Option<&'a Place> {
+        self.code_place
     }
 
     /// Names of the data address, found as perf finds them: in the mappings of the mode the code ran in.
     pub fn data(&self) -> Named<'a> {
-        self.data_place.map_or(UNKNOWN, |place| self.named(&place))
+        let place = self.more.data_place.as_ref();
+        place.map_or(UNKNOWN, |place| self.named(place))
     }
 
     /// The member of a variable at the data address, also where perf finds no variable (`.bss` behind a file's mapping); `None`
     /// where nothing is known or [`Wanted::MEMBERS`](super::Wanted::MEMBERS) was not asked for.
     pub fn member(&self) -> Option<&Member> {
-        self.member.as_deref()
+        self.more.member
     }
 
     /// The callchain, innermost first, without context markers.
     pub fn callchain(&self) -> impl Iterator<Item = Frame<'a>> {
         let objects = self.objects;
-        let frames = self.leaf.into_iter().chain(self.callers.iter().copied());
+        let callers = self.callers().iter().copied();
+        let frames = self.more.leaf.into_iter().chain(callers);
         frames.map(move |(ip, place)| Frame {
             ip,
             named: named(objects, &place),
@@ -237,27 +250,27 @@ impl<'a> LocalSample<'a> {
     /// The number of the callchain, where [`Wanted::CHAINS`](super::Wanted::CHAINS) was asked for and there are not too many:
     /// chains with one number have the same callers, which are given with the first sample that has it.
     pub fn chain(&self) -> Option<ChainIx> {
-        self.chain
+        self.more.chain
     }
 
     /// How the user part of the callchain was made.
     pub fn chain_by(&self) -> ChainBy {
-        self.chain_by
+        self.more.chain_by
     }
 
     /// Why the callchain has no further frames.
     pub fn chain_end(&self) -> ChainEnd {
-        self.chain_end
+        self.more.chain_end
     }
 
     /// Address and place of the callchain's innermost frame: equal places have equal names. `None` without frames.
     pub fn leaf(&self) -> Option<&(u64, Place)> {
-        self.leaf.as_ref()
+        self.more.leaf.as_ref()
     }
 
     /// The same of the frames behind it, innermost first.
     pub fn callers(&self) -> &'a [(u64, Place)] {
-        self.callers
+        self.more.callers
     }
 
     /// Names of a frame's place.
@@ -268,7 +281,7 @@ impl<'a> LocalSample<'a> {
     /// The line of the source that the code address comes from, with the functions inlined there, innermost first; empty
     /// where nothing is known or [`Wanted::LINES`](super::Wanted::LINES) was not asked for.
     pub fn source(&self) -> &[SourceFrame] {
-        self.lines.as_deref().unwrap_or_default()
+        self.more.lines
     }
 
     /// The callchain with the functions that were inlined, innermost first. Without
@@ -303,7 +316,7 @@ impl<'a> LocalSample<'a> {
 
     /// The line of a frame's own function, and the functions inlined there.
     fn lines_at(&self, at: usize) -> (Option<&SourceFrame>, &[SourceFrame]) {
-        let lines = self.frame_lines.get(at).map_or(&[][..], |lines| lines);
+        let lines = self.more.frame_lines.get(at).map_or(&[][..], |lines| lines);
         match lines.split_last() {
             Some((own, inlined)) => (Some(own), inlined),
             None => (None, lines),

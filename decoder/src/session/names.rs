@@ -75,7 +75,7 @@ impl Namer {
                 LocationId::new(mapping, address)
             }
         };
-        let mixed = (address ^ u64::from(object.map_or(0, |object| object.0)) << 48)
+        let mixed = (address ^ (object.map_or(0, ObjectIx::index) as u64) << 48)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = (mixed >> 52) as usize;
         let Some(slot) = self.locations.get_mut(slot) else {

@@ -1,18 +1,20 @@
 use super::*;
 use crate::symbols::ObjectIx;
 
-fn area(object: u32) -> Area {
+fn area(object: usize) -> Area {
     Area {
         start: 0x1000,
         end: 0x2000,
         offset: 0,
-        object: ObjectIx(object),
+        object: ObjectIx::at(object).unwrap(),
         access: memwide_objects::Access::default(),
     }
 }
 
-fn object(spaces: &mut Spaces, pid: u32, time: u64) -> Option<u32> {
-    spaces.lookup(pid, 0x1800, time).map(|area| area.object.0)
+fn object(spaces: &mut Spaces, pid: u32, time: u64) -> Option<usize> {
+    spaces
+        .lookup(pid, 0x1800, time)
+        .map(|area| area.object.index())
 }
 
 const fn process(pid: u32, ppid: u32) -> Fork {

@@ -2,8 +2,8 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Bytes of the window: several of the longest records.
-const WINDOW: usize = 256 * 1024;
+/// Bytes of the window: two of the longest records. More would push what the records are looked up in out of the second cache.
+const WINDOW: usize = 128 * 1024;
 
 /// Reads forward through a file with a buffer of fixed size.
 #[derive(Debug)]

@@ -1,20 +1,20 @@
 use super::*;
 use proptest::prelude::*;
 
-fn area(start: u64, end: u64, object: u32) -> Area {
+fn area(start: u64, end: u64, object: usize) -> Area {
     Area {
         start,
         end,
         offset: start,
-        object: ObjectIx(object),
+        object: ObjectIx::at(object).unwrap(),
         access: Access::default(),
     }
 }
 
-fn object_at(space: &mut Space, address: u64, time: u64) -> Option<u32> {
+fn object_at(space: &mut Space, address: u64, time: u64) -> Option<usize> {
     let found = space.lookup(address, time)?;
     assert_eq!(found.offset_of(address), address, "offset of {address:#x}");
-    Some(found.object.0)
+    Some(found.object.index())
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_same_mapping_again_changes_nothing() {
 fn a_flood_of_mappings_stays_within_bounds_and_is_counted() {
     let mut space = Space::default();
     for time in 0..10_000_u64 {
-        space.insert(area(100, 200, u32::try_from(time).unwrap()), time);
+        space.insert(area(100, 200, usize::try_from(time).unwrap()), time);
     }
     assert!(space.count() <= OLD_MAX + 1, "{}", space.count());
     assert!(space.take_dropped() > 0);
@@ -143,14 +143,13 @@ proptest! {
     ) {
         let mut space = Space::default();
         for (at, (start, len)) in records.iter().enumerate() {
-            let object = u32::try_from(at).unwrap();
-            space.insert(area(*start, start + len, object), at as u64);
+            space.insert(area(*start, start + len, at), at as u64);
         }
         for (address, time) in asked {
             let scan = records.iter().enumerate().rev().find(|(at, (start, len))| {
                 *at as u64 <= time && (*start..start + len).contains(&address)
             });
-            let expected = scan.map(|(at, _)| u32::try_from(at).unwrap());
+            let expected = scan.map(|(at, _)| at);
             prop_assert_eq!(object_at(&mut space, address, time), expected);
         }
     }
@@ -165,7 +164,7 @@ proptest! {
             let mut space = Space::default();
             for at in order {
                 let (start, len) = records[*at];
-                space.insert(area(start, start + len, u32::try_from(*at).unwrap()), *at as u64);
+                space.insert(area(start, start + len, *at), *at as u64);
             }
             space
         };
