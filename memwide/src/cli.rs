@@ -18,6 +18,7 @@ pub(crate) use symbols::{SymbolsAddArgs, SymbolsCommand, SymbolsListArgs};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use memwide_decoder::edge::Places;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -224,12 +225,12 @@ pub(crate) struct ImportArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Host name to import as [default: the one in the file]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub(crate) host: Option<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// Moment of the file's first sample, RFC 3339 or Unix nanoseconds [default: the file's clock data, else so that it ends at its modification time]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) at: Option<String>,
     /// Import once more what was imported before
     #[arg(long)]
@@ -256,9 +257,33 @@ pub(crate) struct SymbolArgs {
         long,
         value_name = "URLS",
         env = "DEBUGINFOD_URLS",
-        value_delimiter = ' '
+        value_delimiter = ' ',
+        value_parser = server_url
     )]
     pub(crate) debuginfod: Vec<String>,
+}
+
+/// A name that filters can name: they take lists with commas.
+fn host_name(name: &str) -> Result<String, String> {
+    if name.trim().is_empty() {
+        return Err("a host needs a name".to_owned());
+    }
+    match name.chars().find(|sign| *sign == ',' || sign.is_control()) {
+        Some(sign) => Err(format!("no filter could name a host with {sign:?} in it")),
+        None => Ok(name.to_owned()),
+    }
+}
+
+/// Also nothing, which stands for no server.
+fn server_url(url: &str) -> Result<String, String> {
+    let is_known = ["http://", "https://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme));
+    if is_known || url.is_empty() {
+        Ok(url.to_owned())
+    } else {
+        Err("servers are asked by http:// or https://".to_owned())
+    }
 }
 
 impl SymbolArgs {
@@ -516,13 +541,11 @@ pub(crate) fn print_usage(wrong: &clap::Error) -> ExitCode {
 }
 
 /// Prints the completion script of a shell.
-pub(crate) fn print_completions(shell: clap_complete::Shell) {
-    clap_complete::generate(
-        shell,
-        &mut Cli::command(),
-        "memwide",
-        &mut std::io::stdout(),
-    );
+pub(crate) fn print_completions(shell: clap_complete::Shell) -> std::io::Result<()> {
+    // Not straight to standard output: what cannot be written there makes the generator panic.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "memwide", &mut script);
+    std::io::stdout().write_all(&script)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Client of the query service's HTTP API.
 
+use memwide_decoder::edge::TLS;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -70,8 +71,13 @@ impl Client {
     pub(crate) fn new(server: &str) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .build();
+            .http_status_as_error(false);
+        let config = if server.starts_with("https://") {
+            config.tls_config(TLS.clone())
+        } else {
+            config
+        };
+        let config = config.build();
         Self {
             base: server.trim_end_matches('/').to_owned(),
             agent: config.into(),

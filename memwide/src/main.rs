@@ -71,7 +71,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::StoreEngine(args) => command::role::store_engine(&args),
         Command::ExecGate(args) => command::record::exec_gate(&args),
         Command::Completions { shell } => {
-            cli::print_completions(shell);
+            cli::print_completions(shell)?;
             Ok(())
         }
     }

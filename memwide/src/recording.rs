@@ -43,6 +43,14 @@ pub(crate) enum InputError {
         #[source]
         source: io::Error,
     },
+    /// A file or folder with symbols that an option names is not there, or not for us.
+    #[error("cannot open {}, which {option} names", path.display())]
+    Named {
+        path: PathBuf,
+        option: &'static str,
+        #[source]
+        source: io::Error,
+    },
     /// A directory without a recording, a device or a pipe.
     #[error("{} is a {what}, not a perf.data file; name a file with -i{}", path.display(), if *what == "pipe" { ", or read it from standard input: -i - < PIPE" } else { "" })]
     NotAFile { path: PathBuf, what: &'static str },
@@ -91,6 +99,12 @@ pub(crate) enum InputError {
         path.display()
     )]
     Unfinished { path: PathBuf, records: u64 },
+    /// Records end before their fields do.
+    #[error(
+        "{} is damaged: {count} records are shorter than their fields and not shown; record it again",
+        path.display()
+    )]
+    Short { path: PathBuf, count: u64 },
     /// Header and events, and nothing else.
     #[error(
         "{} has no records, only a header and its events: the recorder ended before it wrote any; record it again",
@@ -117,6 +131,8 @@ pub(crate) struct Recording {
 impl Recording {
     /// Opens a file; symbols are looked for where the arguments say.
     pub(crate) fn open(path: &Path, symbols: &SymbolArgs) -> Result<Self, Failure> {
+        is_there(symbols.symfs.as_deref(), "--symfs")?;
+        is_there(symbols.kallsyms.as_deref(), "--kallsyms")?;
         open(path)
             .map(|file| Self {
                 path: path.to_owned(),
@@ -141,9 +157,10 @@ impl Recording {
     }
 
     /// Takes code and lines of the kernel from its ELF file.
-    pub(crate) fn with_vmlinux(mut self, vmlinux: Option<PathBuf>) -> Self {
+    pub(crate) fn with_vmlinux(mut self, vmlinux: Option<PathBuf>) -> Result<Self, Failure> {
+        is_there(vmlinux.as_deref(), "--vmlinux")?;
         self.places.vmlinux = vmlinux;
-        self
+        Ok(self)
     }
 
     /// Its events.
@@ -273,6 +290,25 @@ impl Recording {
     }
 }
 
+/// What an option names is there: what it was named for would be missing without a word.
+fn is_there(path: Option<&Path>, option: &'static str) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return Ok(());
+    };
+    let looked = if path.is_dir() {
+        std::fs::read_dir(path).map(drop)
+    } else {
+        File::open(path).map(drop)
+    };
+    looked.map_err(|source| {
+        Failure::bad_input(InputError::Named {
+            path: path.to_owned(),
+            option,
+            source,
+        })
+    })
+}
+
 /// Counts of samples.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Shown {
@@ -391,6 +427,8 @@ impl Leftovers {
             unknown_layout,
             malformed,
         } = self.skipped;
+        let incomplete = self.incomplete();
+        let is_short = matches!(incomplete, Some(InputError::Short { .. }));
         let counted = [
             (
                 unknown_event,
@@ -400,7 +438,10 @@ impl Leftovers {
                 unknown_layout,
                 "samples with fields this version cannot place: not shown",
             ),
-            (malformed, "records shorter than their fields: not shown"),
+            (
+                if is_short { 0 } else { malformed },
+                "records shorter than their fields: not shown",
+            ),
             (
                 self.shown.guests,
                 "samples of guests: not shown, as perf shows none",
@@ -450,12 +491,15 @@ impl Leftovers {
                 "{count} records of type {kind}: unknown to this version, passed over"
             ));
         }
-        lines.extend(self.incomplete().map(|what| match what {
+        lines.extend(incomplete.map(|what| match what {
             // The file is named already, where the lines are.
             InputError::Cut { cut, records, .. } => {
                 format!("{cut}; the {records} records before that are shown")
             }
             InputError::NoRecords { .. } => "the file has no records".to_owned(),
+            InputError::Short { count, .. } => {
+                format!("{count} records shorter than their fields: not shown")
+            }
             _ => "the recorder was killed: the file has no header features".to_owned(),
         }));
         lines
@@ -484,6 +528,10 @@ impl Leftovers {
             Some(cut) => Some(InputError::Cut { path, cut, records }),
             None if self.unfinished && records == 0 => Some(InputError::NoRecords { path }),
             None if self.unfinished => Some(InputError::Unfinished { path, records }),
+            None if self.skipped.malformed > 0 => Some(InputError::Short {
+                path,
+                count: self.skipped.malformed,
+            }),
             None => None,
         }
     }
@@ -492,7 +540,7 @@ impl Leftovers {
     fn is_bad(&self) -> bool {
         match self.cut {
             Some(cut) => cut.what != CutPart::Header || cut.promised.is_some() || self.unfinished,
-            None => self.unfinished,
+            None => self.unfinished || self.skipped.malformed > 0,
         }
     }
 

@@ -84,6 +84,7 @@ impl Counters {
         let names: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
         let mut counters: Vec<OpenCounter> = Vec::new();
         let mut groups = 0;
+        let asked: BTreeSet<String> = names.iter().flat_map(|name| names::members(name)).collect();
         for name in names {
             let members = names::members(name);
             let is_group = name.starts_with('{');
@@ -101,7 +102,9 @@ impl Counters {
             for name in members {
                 let leader = counters.get(first..).unwrap_or_default();
                 let leader = leader.iter().find(|counter| counter.is_open());
-                let mut open = OpenCounter::open(&name, options.target, &places, leader, machine);
+                let alone = !asked.contains(&format!("{name}:u"));
+                let mut open =
+                    OpenCounter::open(&name, options.target, &places, leader, alone, machine);
                 open.info.group = is_group.then_some(groups);
                 counters.push(open);
             }

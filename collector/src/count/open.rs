@@ -22,12 +22,14 @@ pub(super) struct OpenCounter {
 }
 
 impl OpenCounter {
-    /// Opens it wherever it is there, in the group of `leader` if there is one; why not stands in the info.
+    /// Opens it wherever it is there, in the group of `leader` if there is one; why not stands in the info. `alone`: where the
+    /// kernel does not let its own mode be counted, user mode alone is an answer.
     pub(super) fn open(
         name: &str,
         target: RecordTarget,
         places: &[Place],
         leader: Option<&Self>,
+        alone: bool,
         machine: &Machine,
     ) -> Self {
         let mut info = CounterInfo {
@@ -42,7 +44,7 @@ impl OpenCounter {
             Ok(found) => {
                 info.tier = found.tier;
                 info.is_time = found.attr.is_clock();
-                match open_all(&found, target, places, leader) {
+                match open_all(&found, target, places, leader, alone) {
                     Ok((opened, user_only)) => {
                         (descriptors, at) = opened.into_iter().unzip();
                         if user_only {
@@ -113,6 +115,7 @@ fn open_all(
     target: RecordTarget,
     places: &[Place],
     leader: Option<&OpenCounter>,
+    alone: bool,
 ) -> io::Result<(Opened, bool)> {
     let mut attr = counting(&found.attr);
     // Members of a group start and stop with their leader.
@@ -123,7 +126,12 @@ fn open_all(
         .with_inherit(target.pid().is_some())
         .with_enable_on_exec(leads && matches!(target, RecordTarget::Exec(_)));
     match open_places(&attr, places, leader) {
-        Err(error) if is_denied(&error) && !attr.flags.exclude_kernel() => {
+        Err(error)
+            if is_denied(&error)
+                && alone
+                && !attr.flags.exclude_kernel()
+                && !attr.flags.exclude_user() =>
+        {
             attr.flags = attr.flags.with_exclude_kernel(true).with_exclude_hv(true);
             open_places(&attr, places, leader)
                 .map(|all| (all, true))

@@ -6,9 +6,8 @@
 
 mod cache;
 mod progress;
-mod tls;
 
-use super::{has_build_id, hex, read};
+use super::{TLS, has_build_id, hex, read};
 use progress::Progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -287,7 +286,7 @@ fn download(
         .timeout_connect(Some(bounds.idle))
         .timeout_recv_response(Some(bounds.idle))
         .max_redirects(4)
-        .tls_config(tls::CONFIG.clone())
+        .tls_config(TLS.clone())
         .build()
         .into();
     let mut progress = Progress::start(server, what.name());

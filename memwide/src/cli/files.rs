@@ -108,7 +108,7 @@ pub(crate) struct AnnotateArgs {
     #[arg(short = 'k', long, value_name = "FILE", conflicts_with = "server")]
     pub(crate) vmlinux: Option<PathBuf>,
     /// All instructions, not only those with samples and their neighbours
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(crate) full: bool,
 }
 
@@ -122,26 +122,32 @@ pub(crate) struct C2cArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
     /// Lines by which loads: tot (HitM), lcl, rmt, peer [default: tot, or peer where no HitM but peer snoops are recorded]
-    #[arg(short = 'd', long, value_name = "WHAT")]
+    #[arg(short = 'd', long, value_name = "WHAT", conflicts_with = "server")]
     pub(crate) display: Option<String>,
     /// What tells accesses at an offset apart: pid, tid, iaddr, dso
-    #[arg(short = 'c', long, value_name = "KEY,KEY…", default_value = "iaddr")]
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "KEY,KEY…",
+        default_value = "iaddr",
+        conflicts_with = "server"
+    )]
     pub(crate) coalesce: String,
     /// Of each offset also how many CPUs of each node came there, with their shares of HitM (or peer) loads and of stores; given
     /// twice the CPUs of each node
     #[arg(short = 'N', long, action = clap::ArgAction::Count, conflicts_with = "server")]
     pub(crate) node_info: u8,
     /// Lines of 128 bytes, as the adjacent-line prefetcher fetches them
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(crate) double_cl: bool,
     /// Also lines without any of the loads in question
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(crate) show_all: bool,
     /// Do not look for lines of the source
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(crate) no_source: bool,
     /// The summary only
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(crate) stats: bool,
 }
 
@@ -163,7 +169,7 @@ pub(crate) struct FlamegraphArgs {
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
     /// Leave functions out that were inlined
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(crate) no_inline: bool,
     /// The root at the top
     #[arg(long)]
@@ -211,14 +217,15 @@ pub(crate) struct DiffArgs {
         long,
         value_name = "K,K…",
         value_delimiter = ',',
-        default_value = "symbol,dso"
+        default_value = "symbol,dso",
+        conflicts_with = "server"
     )]
     pub(crate) sort: Vec<String>,
     /// What shares are of: samples, weight, perf_weight (weight, 0 counted as 1), period [default: perf_weight where weights exist, else samples]
-    #[arg(long, value_name = "ESTIMATOR")]
+    #[arg(long, value_name = "ESTIMATOR", conflicts_with = "server")]
     pub(crate) by: Option<String>,
     /// Only rows whose change is larger than the noise
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(crate) significant: bool,
     #[command(flatten)]
     pub(crate) samples: SampleArgs,
@@ -230,7 +237,7 @@ pub(crate) struct DiffArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SiteArgs {
     /// Callers that tell equal functions apart; 0: all calls of a function are one row
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, conflicts_with = "server")]
     pub(crate) callers: usize,
 }
 

@@ -2,6 +2,7 @@
 
 use super::files::SampleArgs;
 use super::{Format, SymbolArgs};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, value_parser};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ pub(crate) struct StatArgs {
         short = 'x',
         long = "field-separator",
         value_name = "SEP",
+        value_parser = NonEmptyStringValueParser::new(),
         conflicts_with = "format"
     )]
     pub(crate) separator: Option<String>,

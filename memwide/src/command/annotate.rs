@@ -26,7 +26,7 @@ pub(crate) fn run(args: &AnnotateArgs) -> Result<(), Failure> {
     let by = args.by.as_deref().map(estimator).transpose()?;
     let rows = &args.file.rows;
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
-    let file = file.with_vmlinux(args.vmlinux.clone());
+    let file = file.with_vmlinux(args.vmlinux.clone())?;
     let events = file.recording().events().clone();
     check_weights(by, &events)?;
     let estimators = estimators(&events, by);

@@ -1,7 +1,7 @@
 //! `memwide diff`: two files, row by row.
 
 use super::of_server;
-use super::on_file::{OnFile, check_weights, estimator};
+use super::on_file::{OnFile, check_weights, estimator, sort_keys};
 use crate::cli::{DiffArgs, Format};
 use crate::difference::{Builds, Recorded, document};
 use crate::failure::Failure;
@@ -30,11 +30,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
             "two files are compared, or what a server holds (--server)"
         )));
     };
-    let keys = Key::parse_all(&args.sort).map_err(Failure::usage)?;
-    if keys.is_empty() {
-        let wrong = anyhow::anyhow!("--sort names no key; without it rows are of symbol,dso");
-        return Err(Failure::usage(wrong));
-    }
+    let keys = sort_keys(&args.sort, "symbol,dso")?;
     let by = args.by.as_deref().map(estimator).transpose()?;
     let (before, one) = read(args, before_path, &keys, by)?;
     let (after, other) = read(args, after_path, &keys, by)?;

@@ -34,6 +34,17 @@ struct Seen {
     counts: bool,
 }
 
+/// Who tells of switches in a file.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    /// A tracepoint says when threads leave, and also where.
+    by_tracepoint: bool,
+    /// SWITCH records say when recorded threads come back.
+    by_records: bool,
+    /// The recorder was asked for all CPUs.
+    everywhere: bool,
+}
+
 /// What a file tells of time off the CPU.
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -44,10 +55,7 @@ pub(super) struct State {
     comms: FxHashMap<u32, String>,
     /// Who is asked for.
     filter: Filter,
-    /// A tracepoint says when threads leave, and also where.
-    by_tracepoint: bool,
-    /// SWITCH records say when recorded threads come back.
-    by_records: bool,
+    told: Told,
     stack: Vec<Frame>,
     partial: bool,
 }
@@ -70,10 +78,13 @@ impl Reader {
         Self {
             state: State {
                 filter: file.filter().clone(),
-                by_tracepoint: all
-                    .clone()
-                    .any(|event| event.name.ends_with("sched_switch")),
-                by_records: all.any(|event| event.attr.flags.context_switch()),
+                told: Told {
+                    by_tracepoint: all
+                        .clone()
+                        .any(|event| event.name.ends_with("sched_switch")),
+                    by_records: all.any(|event| event.attr.flags.context_switch()),
+                    everywhere: is_of_all_cpus(&recording.features().cmdline().unwrap_or_default()),
+                },
                 ..State::default()
             },
             tracepoints: Tracepoints::new(&events, tracing),
@@ -96,7 +107,7 @@ impl Reader {
 
     /// Takes a sample.
     pub(super) fn add(&mut self, sample: &LocalSample<'_>, counts: bool) {
-        let by_tracepoint = self.state.by_tracepoint;
+        let by_tracepoint = self.state.told.by_tracepoint;
         let sites = Wanted {
             skip: if by_tracepoint { &SKIP } else { &[] },
             over: &[],
@@ -116,6 +127,12 @@ impl Reader {
         self.state.off.finish();
         self.state
     }
+}
+
+/// Whether a recorder's command line asks for all CPUs.
+fn is_of_all_cpus(command_line: &[String]) -> bool {
+    let mut own = command_line.iter().take_while(|word| *word != "--");
+    own.any(|word| matches!(word.as_str(), "-a" | "--all-cpus"))
 }
 
 pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
@@ -143,7 +160,7 @@ pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
         left.say();
         return left.into_result();
     }
-    let estimator = if state.by_tracepoint {
+    let estimator = if state.told.by_tracepoint {
         "time between sched_switch out and in of each thread"
     } else {
         "time between SWITCH records out and in of each thread; places are those of the thread's last sample"
@@ -205,8 +222,13 @@ fn answer(state: &State, estimator: &str) -> Answer {
         ));
     }
     if off.endless() > 0 {
+        let remedy = match (state.told.everywhere, state.told.by_records) {
+            (false, _) => "; record all CPUs (-a), or add --switch-events",
+            (true, false) => "; add --switch-events",
+            (true, true) => "",
+        };
         notes.push(format!(
-            "{} spells have no end, as nobody saw the thread come back: not counted; record all CPUs (-a), or add --switch-events",
+            "{} spells have no end, as nobody saw the thread come back: not counted{remedy}",
             grouped(off.endless())
         ));
     }
@@ -270,7 +292,7 @@ impl State {
                     }
                 }
                 if let Some(next) = tid(switch.next_tid) {
-                    if self.by_records {
+                    if self.told.by_records {
                         // Only some threads are recorded: whoever else comes back was never seen to leave.
                         self.off.back_if_out(next, time_ns);
                     } else {
@@ -333,7 +355,7 @@ impl State {
         if tid == 0 {
             return;
         }
-        match (switch.out, self.by_tracepoint) {
+        match (switch.out, self.told.by_tracepoint) {
             (true, true) => return,
             (true, false) => {}
             (false, true) => return self.off.back_if_out(tid, time_ns),

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::{Document, Listing, Section, width};
 use crate::recording::{Leftovers, Recording};
 use crate::report::completeness;
-use memwide_analysis::report::{Estimator, Filter, Measures, Weights};
+use memwide_analysis::report::{Estimator, Filter, Key, Measures, Weights};
 use memwide_decoder::edge::FileSource;
 use memwide_decoder::local::{LocalSample, LocalSession, Wanted};
 use memwide_perf_abi::RawRecord;
@@ -36,9 +36,9 @@ impl OnFile {
     }
 
     /// Takes code and lines of the kernel from its ELF file.
-    pub(super) fn with_vmlinux(mut self, vmlinux: Option<PathBuf>) -> Self {
-        self.recording = self.recording.with_vmlinux(vmlinux);
-        self
+    pub(super) fn with_vmlinux(mut self, vmlinux: Option<PathBuf>) -> Result<Self, Failure> {
+        self.recording = self.recording.with_vmlinux(vmlinux)?;
+        Ok(self)
     }
 
     /// What the file's header says.
@@ -164,6 +164,17 @@ impl Answer {
         };
         finish(document, left, format)
     }
+}
+
+/// The keys of `--sort`; `otherwise`: those without it.
+pub(super) fn sort_keys(names: &[String], otherwise: &str) -> Result<Vec<Key>, Failure> {
+    let keys = Key::parse_all(names).map_err(Failure::usage)?;
+    if keys.is_empty() && !names.is_empty() {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "--sort names no key; without it rows are of {otherwise}"
+        )));
+    }
+    Ok(keys)
 }
 
 /// Weights are asked for: some event must record them, or every sum is nothing.

@@ -1,7 +1,7 @@
 //! `memwide report`: a perf.data file summed up, or what a server holds.
 
 use super::answer;
-use super::on_file::{check_weights, estimator};
+use super::on_file::{check_weights, estimator, sort_keys};
 use crate::cli::{Format, ReportArgs};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
-    let keys = Key::parse_all(&args.sort).map_err(Failure::usage)?;
+    let keys = sort_keys(&args.sort, "symbol,mem")?;
     let by = args.by.as_deref().map(estimator).transpose()?;
     match &args.server {
         Some(server) => of_server(args, server, keys, by),

@@ -9,8 +9,13 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 pub(crate) fn run(args: &ScriptArgs) -> Result<(), Failure> {
-    let recording = Recording::open(&args.input, &args.symbols)?;
     let with = |field| args.fields.contains(&field);
+    let is_more = with(ScriptField::Inline) || with(ScriptField::Member);
+    if is_more && args.format == ScriptFormat::Text {
+        let wrong = anyhow::anyhow!("+inline and +member are fields of --format ndjson only");
+        return Err(Failure::usage(wrong));
+    }
+    let recording = Recording::open(&args.input, &args.symbols)?;
     let wanted = |is: bool, what| if is { what } else { Wanted::NOTHING };
     let lines_wanted = wanted(with(ScriptField::Srcline), Wanted::LINES);
     let members_wanted = wanted(with(ScriptField::Member), Wanted::MEMBERS);

@@ -2,7 +2,9 @@
 
 use crate::run::{build, can_count, memwide, perf, text};
 use serde_json::Value;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::{Command, Output};
 
 /// Touches 3,000 pages, 1,000 of them in a child, and sleeps 40 times.
 const SOURCE: &str = r"
@@ -315,4 +317,41 @@ fn a_question_that_counts_nobody_is_refused_with_a_remedy() {
     assert!(text(&output.stderr).contains("no process 2147483647"));
     let output = memwide(&["stat", "-a", "-C", "5-2", "--timeout", "1"]);
     assert!(text(&output.stderr).contains("no list of CPUs"));
+}
+
+/// As a user without rights; `None`, said loudly, where that cannot be tried.
+fn without_rights(args: &[&str]) -> Option<Output> {
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwide"));
+        command.args(args).uid(65534).gid(65534).output()
+    };
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let is_strict = paranoid.is_ok_and(|level| level.trim().parse().is_ok_and(|n: i32| n >= 2));
+    if !is_strict || !run(&["--version"]).is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: nobody here has fewer rights, or they cannot run the program");
+        return None;
+    }
+    run(args).ok()
+}
+
+#[test]
+fn without_rights_the_kernels_part_is_not_shown_as_nothing_and_no_part_twice() {
+    let events = "page-faults,page-faults:u,page-faults:k,minor-faults";
+    let args = ["stat", "--format", "json", "-e", events, "--", "true"];
+    let Some(output) = without_rights(&args) else {
+        return;
+    };
+    let said = text(&output.stderr);
+    let found: Value = serde_json::from_str(&said).unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    let counted: Vec<&str> = rows
+        .iter()
+        .filter(|row| !row["count"].is_null())
+        .filter_map(|row| row["event"].as_str())
+        .collect();
+    assert_eq!(counted, ["page-faults:u", "minor-faults:u"], "{said}");
+    let output = without_rights(&["stat", "-a", "-e", "page-faults", "--timeout", "50"]).unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("none of the events was counted"), "{said}");
 }

@@ -226,6 +226,53 @@ fn what_its_recorder_never_finished_is_read_and_named() {
 }
 
 #[test]
+fn a_sample_shorter_than_its_fields_is_counted_and_the_file_called_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("short.data");
+    let mut bytes = whole();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let (start, len) = (word(40), word(48));
+    let mut at = usize::try_from(start).unwrap();
+    let end = usize::try_from(start + len).unwrap();
+    let half = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    while at < end && bytes[at..at + 4] != 9_u32.to_le_bytes() {
+        at += usize::from(half(&bytes, at + 6));
+    }
+    // The sample keeps 8 bytes of its fields; the rest becomes a record of a type nobody knows.
+    let rest = half(&bytes, at + 6) - 16;
+    bytes[at + 6..at + 8].copy_from_slice(&16_u16.to_le_bytes());
+    bytes[at + 16..at + 20].copy_from_slice(&60_u32.to_le_bytes());
+    bytes[at + 22..at + 24].copy_from_slice(&rest.to_le_bytes());
+    std::fs::write(&file, &bytes).unwrap();
+    check(&file, 65, "1 records are shorter than their fields");
+    let ran = memwide("script", &file, &["--format", "ndjson"]);
+    assert_eq!(ran.json_lines().len(), 2, "the others are shown");
+    let said = ran.err.matches("shorter than their fields").count();
+    assert_eq!(said, 1, "once: {}", ran.err);
+}
+
+#[test]
+fn symbols_named_by_an_option_have_to_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("whole.data");
+    std::fs::write(&file, whole()).unwrap();
+    let missing = folder.path().join("missing");
+    let missing = missing.to_str().unwrap();
+    for option in ["--kallsyms", "--symfs"] {
+        let ran = memwide("report", &file, &[option, missing]);
+        assert_eq!(ran.code, Some(65), "{option}: {}", ran.err);
+        assert!(
+            ran.err.contains(missing) && ran.err.contains(option),
+            "{}",
+            ran.err
+        );
+    }
+    let ran = memwide("script", &file, &["--debuginfod", "ftp://debug"]);
+    assert_eq!(ran.code, Some(64), "{}", ran.err);
+    assert!(ran.err.contains("http:// or https://"), "{}", ran.err);
+}
+
+#[test]
 fn a_header_without_records_is_called_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("empty.data");

@@ -426,6 +426,23 @@ fn an_empty_answer_says_why() {
 }
 
 #[test]
+fn a_filter_that_can_never_fit_and_a_sort_without_a_key_are_wrong_usage() {
+    let made = made();
+    for (args, said) in [
+        (["-F", "pid=abc"], "`pid` is a number, not `abc`"),
+        (["-F", "tid="], "`tid` is a number"),
+        (["-F", "build_id=xyz"], "`build_id` is hexadecimal digits"),
+        (["--sort", ""], "--sort names no key"),
+    ] {
+        let ran = memwide("report", &made.file, &args);
+        assert_eq!(ran.code, Some(64), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(said), "{args:?}: {}", ran.err);
+    }
+    let unknown = memwide("report", &made.file, &["-F", "cpu=N/A"]);
+    assert_eq!(unknown.code, Some(0), "as tables print it: {}", unknown.err);
+}
+
+#[test]
 fn a_row_names_the_variable_of_its_own_samples() {
     let made = made();
     // The program has nothing mapped there, the kernel has.

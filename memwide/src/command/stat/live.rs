@@ -53,7 +53,13 @@ pub(super) fn run(args: &StatArgs) -> Result<(), Failure> {
             .whole(all, ended.told().into_iter().collect())?;
     }
     drop(stat);
-    signals.end_with(ended.code())
+    signals.end_with(ended.code())?;
+    let counts = |all: Measurement| all.events.iter().any(|event| event.absent.is_none());
+    // With a command the exit code is that of the command, as perf's is.
+    if !args.command.is_empty() || all.is_none_or(counts) {
+        return Ok(());
+    }
+    Err(anyhow::anyhow!("none of the events was counted; why stands above").into())
 }
 
 struct Stat<'a> {
