@@ -156,7 +156,8 @@ impl Service {
             host,
             name,
         };
-        let completeness = self.completeness_of(filter.range).await?;
+        let completeness = self.completeness_of(filter.range, vec![rows.name.clone()]);
+        let completeness = completeness.await?;
         let written = tokio::task::spawn_blocking(move || recording::write(&rows)).await;
         let unwritten = |detail: String| Problem {
             class: Class::Internal,
@@ -170,8 +171,12 @@ impl Service {
         Ok((file, completeness))
     }
 
-    /// The completeness of what was stored over a range.
-    pub(crate) async fn completeness_of(&self, range: Range) -> Result<Completeness, Problem> {
+    /// The completeness of what was stored over a range of these hosts, or of all where none is named.
+    pub(crate) async fn completeness_of(
+        &self,
+        range: Range,
+        hosts: Vec<String>,
+    ) -> Result<Completeness, Problem> {
         let plan = Plan {
             statement: Statement::default(),
             columns: Vec::new(),
@@ -179,7 +184,7 @@ impl Service {
             table: "",
             limit: 0,
             range,
-            hosts: Vec::new(),
+            hosts,
             notes: Vec::new(),
         };
         self.completeness(&plan).await

@@ -73,7 +73,7 @@ pub(super) fn outline(path: &Path, options: &ImportOptions) -> Result<Outline, I
         }
         ControlFlow::Continue(())
     })?;
-    let (first, last) = walked.times.unwrap_or((0, 0));
+    let (first, last) = walked.samples.or(walked.times).unwrap_or((0, 0));
     let anchor = if let Some(at) = options.at_wall_ns {
         ClockAnchor {
             perf_ns: first,
@@ -88,7 +88,7 @@ pub(super) fn outline(path: &Path, options: &ImportOptions) -> Result<Outline, I
         }
     } else {
         ClockAnchor {
-            perf_ns: last,
+            perf_ns: walked.times.map_or(last, |(_, last)| last),
             wall_ns: modified(path)?,
             uncertainty_ns: SHIFTED_UNCERTAINTY_NS,
         }
@@ -196,6 +196,8 @@ fn batch(
 
 #[derive(Debug, Default)]
 struct Walked {
+    /// First and last time of its samples, and of all its records: those of mappings may be of long before.
+    samples: Option<(u64, u64)>,
     times: Option<(u64, u64)>,
     skipped_samples: u64,
     /// Operations in hardware trace that cannot be read.
@@ -262,8 +264,10 @@ fn walk(
         record_out.clear();
         let time = changes.apply(record, event, &mut record_out);
         if let Some(time) = time.filter(|time| *time != 0 && *time != u64::MAX) {
-            let (first, last) = walked.times.unwrap_or((time, time));
-            walked.times = Some((first.min(time), last.max(time)));
+            walked.times = Some(with(walked.times, time));
+            if record.kind == kind::SAMPLE {
+                walked.samples = Some(with(walked.samples, time));
+            }
             piece.newest = piece.newest.max(time);
         }
         let collected = &mut piece.collected;
@@ -307,6 +311,12 @@ fn walk(
         let _ = each(&piece);
     }
     Ok(walked)
+}
+
+/// A range of times with one more.
+fn with(times: Option<(u64, u64)>, time: u64) -> (u64, u64) {
+    let (first, last) = times.unwrap_or((time, time));
+    (first.min(time), last.max(time))
 }
 
 /// Whether something of the recording is missing for certain. A pipe may end in a few bytes, fewer than a record's header: what

@@ -173,6 +173,8 @@ fn side(filter: &Filter) -> Plan {
 /// One function on one side.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Side {
+    /// It has samples of the event: without any nobody knows the share of a function.
+    known: bool,
     samples: u64,
     share: f64,
     of: Of,
@@ -202,8 +204,17 @@ struct Changed {
 }
 
 impl Changed {
+    /// Both sides know.
+    fn is_known(&self) -> bool {
+        self.before.known && self.after.known
+    }
+
     fn delta(&self) -> f64 {
-        self.after.share - self.before.share
+        if self.is_known() {
+            self.after.share - self.before.share
+        } else {
+            0.0
+        }
     }
 }
 
@@ -243,6 +254,7 @@ fn compare(answer: &mut Answer, limit: usize) {
         let sums = clusters[at].get(key).copied();
         let whole = || wholes[at].get(&partition(key)).copied().unwrap_or_default();
         Side {
+            known: ofs[at].contains_key(&partition(key)),
             samples,
             share,
             of: ofs[at].get(&partition(key)).copied().unwrap_or_default(),
@@ -295,10 +307,17 @@ fn compare(answer: &mut Answer, limit: usize) {
     if all > answer.rows.len() {
         let more = all - answer.rows.len();
         answer.notes.push(format!(
-            "{more} more rows changed less: raise `limit` (at most {LIMIT_MAX}) or filter"
+            "{more} more rows changed less: {}",
+            super::more_rows(limit)
         ));
     }
     answer.notes.push("shares are within the tier and event of each side; `changed`: yes where the change is larger than the noise, with at most 5 % of such findings expected to be false".to_owned());
+    if !rows.iter().all(Changed::is_known) {
+        answer.notes.push(
+            "one side has no sample of some events: their shares there, and changes, are unknown"
+                .to_owned(),
+        );
+    }
     if few {
         answer.notes.push("sides of fewer than 8 host-hours (`sampling_only`): their real noise is larger than what is reckoned with".to_owned());
     }
@@ -324,8 +343,9 @@ fn whole_of_each(sums: &BTreeMap<Vec<String>, Sums>) -> BTreeMap<[String; 2], Su
 
 fn judged(key: &[String], before: Side, after: Side) -> Changed {
     let variance = |side: &Side| side.sums.variance(side.of);
+    let both = before.known && after.known;
     let error = match (variance(&before), variance(&after)) {
-        (Some(one), Some(other)) if one + other > 0.0 => Some((one + other).sqrt()),
+        (Some(one), Some(other)) if both && one + other > 0.0 => Some((one + other).sqrt()),
         _ => None,
     };
     let mut row = Changed {
@@ -341,6 +361,7 @@ fn judged(key: &[String], before: Side, after: Side) -> Changed {
 
 fn values(row: &Changed, threshold: f64) -> Vec<Value> {
     let real = |value: Option<f64>| value.map_or(Value::Null, Value::Real);
+    let share = |side: &Side| real(side.known.then_some(side.share));
     let half = row.error.map(|error| error * interval::Z);
     let changed = match row.p_value {
         Some(p_value) if p_value <= threshold => "yes",
@@ -362,10 +383,10 @@ fn values(row: &Changed, threshold: f64) -> Vec<Value> {
     cells.extend([
         Value::Number(row.before.samples),
         Value::Number(row.after.samples),
-        Value::Real(row.before.share),
-        Value::Real(row.after.share),
+        share(&row.before),
+        share(&row.after),
         Value::Text(share_of.to_owned()),
-        Value::Real(row.delta()),
+        real(row.is_known().then(|| row.delta())),
         real(half.map(|half| row.delta() - half)),
         real(half.map(|half| row.delta() + half)),
         real(row.p_value),

@@ -491,15 +491,14 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
         let (interval, basis) = sums.interval(of);
         few |= basis == "sampling_only";
         leaning |= of == Of::Samples && sums.periods_differ();
-        // Digits beyond these say nothing.
-        let bound = |at: usize| {
+        let bound = |at: usize, outward: fn(f64) -> f64| {
             interval.map_or(Value::Null, |bounds| {
-                Value::Real((bounds[at] * 1e6).round() / 1e6)
+                Value::Real(rounded(bounds[at], outward))
             })
         };
         let cells = [
-            bound(0),
-            bound(1),
+            bound(0, f64::floor),
+            bound(1, f64::ceil),
             Value::Text(basis.to_owned()),
             Value::Number(sums.clusters),
         ];
@@ -513,6 +512,16 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
             "intervals of `sampling_only` rest on fewer than {CLUSTERS_MIN} host-hours: the real uncertainty is larger"
         ));
     }
+}
+
+/// A bound without the digits that say nothing: six behind the point, of smaller numbers six that count. Rounded away from the
+/// share, which is not rounded and has to stay inside.
+fn rounded(bound: f64, outward: fn(f64) -> f64) -> f64 {
+    if bound == 0.0 {
+        return bound;
+    }
+    let scale = 10_f64.powf((5.0 - bound.abs().log10().floor()).max(6.0));
+    outward(bound * scale) / scale
 }
 
 #[cfg(test)]

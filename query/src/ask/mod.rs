@@ -72,6 +72,14 @@ pub const LIMIT_DEFAULT: u32 = 50;
 /// Most rows of an answer: a page or a script reads them at once.
 pub const LIMIT_MAX: u32 = 10_000;
 
+/// How to see rows that were cut.
+fn more_rows(limit: usize) -> String {
+    if limit >= LIMIT_MAX as usize {
+        return "filter to see them".to_owned();
+    }
+    format!("raise `limit` (at most {LIMIT_MAX}) or filter")
+}
+
 /// What every question does.
 pub(crate) trait Ask: Sized {
     /// Filters it takes.

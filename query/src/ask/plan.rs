@@ -1,6 +1,6 @@
 //! What will be asked of the store for a question.
 
-use super::{LIMIT_MAX, Range, completeness};
+use super::{Range, completeness};
 use crate::answer::{Column, Kind, Other, Value};
 use crate::statement::Statement;
 
@@ -91,7 +91,8 @@ impl Plan {
                 format!(", {} more with {} samples", other.rows, other.samples)
             });
             notes.push(format!(
-                "cut after {limit} rows{rest}: raise `limit` (at most {LIMIT_MAX}) or filter"
+                "cut after {limit} rows{rest}: {}",
+                super::more_rows(limit as usize)
             ));
         }
         notes.extend(self.mixed_tiers(rows));

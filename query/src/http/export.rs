@@ -143,7 +143,10 @@ async fn answered(export: Export, service: &Service, pairs: Pairs) -> Result<Res
             .map(|(dimension, values)| (dimension.name(), values.to_vec()))
             .collect(),
     };
-    let answer = service.answer(&question).await?;
+    let mut answer = service.answer(&question).await?;
+    if answer.other.is_some() && (by != Estimator::Samples || export == Export::Pprof) {
+        answer.notes.push("of the paths that were cut the samples are known alone: sums of other estimators are of the paths shown".to_owned());
+    }
     let body = write(&answer, &selection);
     let mut response = ([(header::CONTENT_TYPE, export.content_type())], body).into_response();
     with_completeness(&mut response, &answer.completeness);

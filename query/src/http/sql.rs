@@ -126,7 +126,7 @@ pub(crate) async fn run(
             &statement.params,
             statement.format.of_store()
         ),
-        service.completeness_of(range),
+        service.completeness_of(range, Vec::new()),
     )?;
     if statement.format == Format::Json {
         return Ok((

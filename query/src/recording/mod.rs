@@ -2,10 +2,12 @@
 //!
 //! Instruction and data addresses are those that were sampled. Where each file was mapped follows from them: the address of
 //! a sample less its place in the file. So every process has mappings of the files its samples lie in, as far as they
-//! reach, from the first sample there on. Callers of files no sample lies in have addresses of their own above everything.
+//! reach, from the first sample there on; a program that another one replaces in its process has its own. Callers of files no sample lies in have addresses of their own above everything.
 //! Times are wall time. What was not stored (registers, raw data, other mappings) is not there.
 
 pub(crate) mod ask;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
@@ -134,6 +136,9 @@ struct Place {
 /// Process and mapping; the kernel is one for all.
 type Home = (u32, u64);
 
+/// Process, mapping, address in memory less address in the file, address less offset.
+type PieceKey = (u32, u64, u64, i64);
+
 /// A piece of a file in a process.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
@@ -148,10 +153,9 @@ struct Recording<'a> {
     mapped: HashMap<u64, Mapped<'a>>,
     places: HashMap<u64, Place>,
     stacks: HashMap<u64, Vec<u64>>,
-    /// Address in memory less address in the file.
-    biases: HashMap<Home, u64>,
-    /// By process, mapping, and address less offset.
-    pieces: BTreeMap<(u32, u64, i64), Piece>,
+    /// Address in memory less address in the file, each from a moment on.
+    biases: HashMap<Home, Vec<(u64, u64)>>,
+    pieces: BTreeMap<PieceKey, Piece>,
 }
 
 impl<'a> Recording<'a> {
@@ -208,11 +212,14 @@ impl<'a> Recording<'a> {
     fn place(&mut self) {
         let rows = self.rows;
         for row in &rows.samples {
-            let (pid, ip) = (small(number(row, 2)), number(row, 5));
+            let (time, pid, ip) = (number(row, 0), small(number(row, 2)), number(row, 5));
             if let Some(place) = self.places.get(&number(row, 14)).copied() {
                 let home = self.home(pid, place);
                 let bias = ip.wrapping_sub(place.address);
-                self.biases.entry(home).or_insert(bias);
+                let known = self.biases.entry(home).or_default();
+                if known.last().is_none_or(|(_, last)| *last != bias) {
+                    known.push((time, bias));
+                }
             }
         }
         for row in &rows.samples {
@@ -224,30 +231,35 @@ impl<'a> Recording<'a> {
             let stack = self.stacks.get(&number(row, 15)).cloned();
             for id in stack.unwrap_or_default() {
                 if let Some(place) = self.places.get(&id).copied() {
-                    let address = self.address(pid, place);
+                    let address = self.address(pid, place, time);
                     self.reach(pid, place, address, time);
                 }
             }
         }
     }
 
-    /// Address of a place in a process.
-    fn address(&mut self, pid: u32, place: Place) -> u64 {
+    /// Address of a place in a process at a time.
+    fn address(&mut self, pid: u32, place: Place, time: u64) -> u64 {
         let home = self.home(pid, place);
         let next = UNPLACED + UNPLACED_ROOM * (self.biases.len() as u64 % 256);
-        let bias = *self.biases.entry(home).or_insert(next);
+        let known = self
+            .biases
+            .entry(home)
+            .or_insert_with(|| vec![(time, next)]);
+        let behind = known.partition_point(|(since, _)| *since <= time);
+        let (_, bias) = known
+            .get(behind.saturating_sub(1))
+            .copied()
+            .unwrap_or((0, next));
         bias.wrapping_add(place.address)
     }
 
     fn reach(&mut self, pid: u32, place: Place, address: u64, time: u64) {
         let home = self.home(pid, place);
-        let expected = self.biases.get(&home).copied().unwrap_or(0);
-        if address.wrapping_sub(place.address) != expected {
-            return; // mapped a second time, or by another program of this process
-        }
+        let bias = address.wrapping_sub(place.address);
         let piece = self
             .pieces
-            .entry((home.0, home.1, place.shift))
+            .entry((home.0, home.1, bias, place.shift))
             .or_insert(Piece {
                 low: address,
                 high: address,
@@ -259,13 +271,12 @@ impl<'a> Recording<'a> {
     }
 
     /// The mapping of a piece.
-    fn mmap(&self, (pid, mapping, shift): (u32, u64, i64), piece: Piece) -> Option<Mmap2<'a>> {
+    fn mmap(&self, (pid, mapping, bias, shift): PieceKey, piece: Piece) -> Option<Mmap2<'a>> {
         let file = self.mapped.get(&mapping)?;
         let addr = piece.low & !(PAGE - 1);
         let len = (piece.high | (PAGE - 1))
             .wrapping_sub(addr)
             .saturating_add(1);
-        let bias = self.biases.get(&(pid, mapping)).copied()?;
         let offset = addr.wrapping_sub(bias).wrapping_sub(shift.cast_unsigned());
         let build_id = (file.kind == "build-id")
             .then(|| bytes(file.build_id))
@@ -307,9 +318,11 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
     digits.map(byte).collect()
 }
 
-/// What the event was asked for, with the fields and flags of this file.
+/// What the event was asked for, with the fields and flags of this file. Tracepoints are written as an event without a meaning,
+/// under their name: the formats of their fields are not stored, and perf refuses a file with tracepoints and without formats.
 fn attr(hex: &str) -> Attr {
     let stored = bytes(hex).and_then(|bytes| Attr::parse(&bytes).ok());
+    let stored = stored.filter(|attr| attr.kind != attr_kind::TRACEPOINT);
     let stored = stored.unwrap_or(Attr {
         kind: attr_kind::SOFTWARE,
         config: DUMMY,
@@ -415,7 +428,7 @@ pub(crate) fn write(rows: &Rows) -> Result<Vec<u8>, FileError> {
             let Some(place) = recording.places.get(&id).copied() else {
                 continue;
             };
-            let address = recording.address(pid, place);
+            let address = recording.address(pid, place, time);
             let of = if is_kernel(address) {
                 IN_KERNEL
             } else {

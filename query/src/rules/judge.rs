@@ -16,9 +16,9 @@ pub(super) fn firing(rule: &Rule, answer: &Json) -> Result<Vec<Json>, String> {
         let names = names.iter().map(|name| (*name).to_owned());
         Json::Object(names.zip(cells).collect())
     };
-    let rows = rows.map(object);
+    let rows: Vec<Json> = rows.map(object).collect();
     if rule.column.is_empty() {
-        return Ok(rows.collect());
+        return Ok(rows);
     }
     let has = |name: &str| names.contains(&name);
     if !has(&rule.column) {
@@ -42,13 +42,31 @@ pub(super) fn firing(rule: &Rule, answer: &Json) -> Result<Vec<Json>, String> {
     } else {
         [rule.column.as_str(); 2]
     };
+    // Where nothing can be compared nobody knows whether it is beyond the threshold.
+    if rows.is_empty() {
+        return Err("the answer has no rows: nothing was judged".to_owned());
+    }
+    let is_judged = |row: &Json| row[above].is_number() || row[below].is_number();
+    if !rows.iter().any(is_judged) {
+        return Err(format!(
+            "no row has a number in `{above}`: nothing was judged"
+        ));
+    }
     let fires = |row: &Json| {
         let is_over = |limit| row[above].as_f64().is_some_and(|value| value > limit);
         let is_under = |limit| row[below].as_f64().is_some_and(|value| value < limit);
         let changed = !rule.beyond_noise || !has("changed") || row["changed"] == "yes";
         changed && (rule.above.is_some_and(is_over) || rule.below.is_some_and(is_under))
     };
-    Ok(rows.filter(fires).collect())
+    let judged = rows.len();
+    let rows: Vec<Json> = rows.into_iter().filter(fires).collect();
+    let cut = answer["other"]["rows"].as_u64().unwrap_or(0);
+    if rows.is_empty() && cut > 0 {
+        return Err(format!(
+            "none of the first {judged} rows fires, and {cut} more were not judged: ask for fewer, by a filter"
+        ));
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]
@@ -98,5 +116,18 @@ mod tests {
                 .contains("no column `nothing`")
         );
         assert_eq!(firing(&Rule::default(), &answer).unwrap().len(), 5);
+        let why = |rule: &Rule, answer: &Json| firing(rule, answer).unwrap_err();
+        let text = Rule {
+            column: "changed".to_owned(),
+            ..rule(false, Some(1.0), None)
+        };
+        assert!(why(&text, &answer).contains("no row has a number"));
+        let mut none = answer.clone();
+        none["rows"] = json!([]);
+        assert!(why(&rule(true, Some(0.05), None), &none).contains("no rows"));
+        let mut cut = answer.clone();
+        cut["other"] = json!({ "rows": 7, "samples": 9 });
+        assert!(why(&rule(true, Some(0.5), None), &cut).contains("7 more were not judged"));
+        assert_eq!(names(&rule(true, Some(0.05), None)), ["f"]);
     }
 }

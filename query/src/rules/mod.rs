@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::ask::time::text;
-use crate::ask::{Name, Question};
+use crate::ask::{LIMIT_MAX, Name, Question};
 
 pub(crate) use watch::keep;
 
@@ -27,7 +27,8 @@ pub struct Rule {
     pub question: String,
     /// Or a statement; `question` is empty then.
     pub sql: String,
-    /// The column that is judged; of a statement it may be empty: then every row fires.
+    /// The column that is judged; of a statement it may be empty: then every row fires. With a column an answer without rows, or
+    /// without a number there, makes the rule fail: nothing was judged.
     pub column: String,
     /// It fires above this.
     pub above: Option<f64>,
@@ -68,7 +69,12 @@ impl Rule {
         };
         let pairs: Query<Vec<(String, String)>> =
             Query::try_from_uri(&uri).map_err(|error| error.to_string())?;
-        Question::parse(*name, &pairs.0, now_ns)
+        let mut pairs = pairs.0;
+        // A rule judges all rows, not the first page of them.
+        if !pairs.iter().any(|(name, _)| name == "limit") {
+            pairs.push(("limit".to_owned(), LIMIT_MAX.to_string()));
+        }
+        Question::parse(*name, &pairs, now_ns)
             .map_err(|error| format!("{error}; {}", error.remedy()))
     }
 

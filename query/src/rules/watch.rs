@@ -72,11 +72,12 @@ async fn watch(service: Service, rule: Rule) {
         ] {
             metrics::STANDING.set(label, service.rules().count(of) as u64);
         }
-        if standing != Standing::Failed && standing != told {
+        // What a webhook did not take is told again after the next asking.
+        if standing != Standing::Failed
+            && standing != told
+            && (rule.webhook.is_empty() || deliver(&rule, says).await)
+        {
             told = standing;
-            if !rule.webhook.is_empty() {
-                deliver(rule.webhook.clone(), says).await;
-            }
         }
         if changed {
             tracing::info!(rule = rule.name, state = standing.name(), "a rule changed");
@@ -103,8 +104,9 @@ async fn asked(service: &Service, rule: &Rule, now_ns: u64) -> Result<Vec<Json>,
     judge::firing(rule, &answer)
 }
 
-/// Tells a webhook; what it does not take is counted and said.
-async fn deliver(url: String, says: Json) {
+/// Tells a rule's webhook, and whether that took it; what it does not take is counted and said.
+async fn deliver(rule: &Rule, says: Json) -> bool {
+    let url = rule.webhook.clone();
     let sent = tokio::task::spawn_blocking(move || {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_global(Some(Duration::from_secs(TIMEOUT_S)))
@@ -121,11 +123,20 @@ async fn deliver(url: String, says: Json) {
         last
     })
     .await;
-    match sent {
-        Ok(None) => metrics::WEBHOOKS.add(Delivery::Taken, 1),
-        failed => {
-            metrics::WEBHOOKS.add(Delivery::Failed, 1);
-            tracing::warn!(?failed, "a webhook did not take what a rule says");
+    let error = match sent {
+        Ok(None) => {
+            metrics::WEBHOOKS.add(Delivery::Taken, 1);
+            return true;
         }
-    }
+        Ok(Some(error)) => error,
+        Err(error) => error.to_string(),
+    };
+    metrics::WEBHOOKS.add(Delivery::Failed, 1);
+    tracing::warn!(
+        rule = rule.name,
+        webhook = rule.webhook,
+        error,
+        "a webhook did not take what a rule says; it is told again after the next asking"
+    );
+    false
 }

@@ -38,7 +38,11 @@ async fn perf_reads_the_samples_that_are_stored() {
         ))
         .await;
     assert_eq!(reply.status, 200, "{}", reply.text());
+    let folded = running
+        .get(&format!("/api/v1/export/folded?{ALL}&host=alpha&comm=main"))
+        .await;
     assert!(reply.completeness.is_some());
+    assert_eq!(reply.completeness, folded.completeness, "of the one host");
     std::fs::write(&file, &reply.body).unwrap();
     let mut of_host: Vec<Sample> = rows()
         .filter(|row| row.host == "alpha" && row.comm == "main")

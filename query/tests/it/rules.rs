@@ -11,13 +11,16 @@ use serde_json::Value as Json;
 use crate::support::running_by;
 use crate::truth::{ALL, BEGIN};
 
-/// Answers every request and gives its body.
+/// Requests that the webhook does not take: as many as one telling tries.
+const REFUSED: u32 = 3;
+
+/// Answers requests, and gives the body of each but the first ones, which it refuses.
 fn webhook() -> (String, mpsc::Receiver<Json>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let (send, receive) = mpsc::sync_channel(8);
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
+        for (number, stream) in (0..).zip(listener.incoming()) {
             let mut stream = stream.unwrap();
             stream
                 .set_read_timeout(Some(Duration::from_secs(10)))
@@ -34,6 +37,11 @@ fn webhook() -> (String, mpsc::Receiver<Json>) {
                 }
                 assert!(n > 0, "the request ended early: {text}");
             };
+            if number < REFUSED {
+                let answer = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\n\r\n";
+                stream.write_all(answer).unwrap();
+                continue;
+            }
             let answer = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
             stream.write_all(answer).unwrap();
             if send.send(body).is_err() {
@@ -65,6 +73,7 @@ async fn rules_fire_beyond_noise_and_tell_a_webhook() {
         },
         rule("a-half", &shares, "share", 0.5),
         rule("no-interval", &shares, "hosts", 2.0),
+        rule("nobody", &format!("{shares}&host=nobody"), "share", 0.5),
         rule(
             "nothing-changed",
             &format!("diff?{ALL}&host=alpha&before_host=beta"),
@@ -128,6 +137,11 @@ async fn rules_fire_beyond_noise_and_tell_a_webhook() {
         failed == "failed" && why.contains("has no interval"),
         "{why}"
     );
+    let (failed, why) = state("nobody");
+    assert!(
+        failed == "failed" && why.contains("nothing was judged"),
+        "{why}"
+    );
     let (failed, why) = state("wrong");
     assert!(
         failed == "failed" && why.contains("no such column"),
@@ -137,7 +151,8 @@ async fn rules_fire_beyond_noise_and_tell_a_webhook() {
     for line in [
         "query_standing_queries{state=\"firing\"} 2",
         "query_standing_queries{state=\"quiet\"} 2",
-        "query_standing_queries{state=\"failed\"} 2",
+        "query_standing_queries{state=\"failed\"} 3",
+        "query_webhook_requests_total{outcome=\"failed\"} 1",
         "query_webhook_requests_total{outcome=\"taken\"} 1",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
