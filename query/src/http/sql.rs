@@ -103,7 +103,12 @@ pub(crate) async fn run(
         let remedy = "filter by what is stored, not by a list; or ask in parts";
         return Err(wrong(detail, remedy.to_owned()));
     }
-    for (name, _) in &statement.params {
+    for (at, (name, _)) in statement.params.iter().enumerate() {
+        let mut before = statement.params.iter().take(at);
+        if before.any(|(earlier, _)| earlier == name) {
+            let detail = format!("the parameter `{name}` is given more than once");
+            return Err(wrong(detail, "give each parameter one value".to_owned()));
+        }
         if name.is_empty()
             || !name
                 .bytes()

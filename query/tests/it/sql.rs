@@ -149,6 +149,13 @@ async fn answers(running: &Running) {
         (200, "\"a\",\"b\",\"c\"\n1,7,\"q\"\"\"\n")
     );
     assert!(reply.content_type.starts_with("text/csv") && reply.completeness.is_some());
+    let twice = running.get(&format!("{url}&param_x=8")).await;
+    assert_eq!(twice.status, 400);
+    assert!(
+        twice.text().contains("`x` is given more than once"),
+        "{}",
+        twice.text()
+    );
     for (format, magic) in [("arrow", b"ARROW1".as_slice()), ("parquet", b"PAR1")] {
         let reply = running.sql(json!({"query": "SELECT host, count() AS n FROM samples GROUP BY host", "format": format})).await;
         assert!(
