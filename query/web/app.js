@@ -101,12 +101,13 @@ function mixes(answer, key, order, classOf) {
   const groups = new Map();
   for (const row of rows) {
     const name = JSON.stringify([row.tier, row.event]);
-    if (!groups.has(name)) groups.set(name, { tier: row.tier, event: row.event, n: 0, bars: new Map() });
+    if (!groups.has(name)) groups.set(name, { tier: row.tier, event: row.event, of: row.share_of, n: 0, bars: new Map() });
     const group = groups.get(name);
     group.n += row.samples;
     const label = key(row);
-    const bar = group.bars.get(label.text) || { n: 0, address: rowAddress(answer, row), ...label };
+    const bar = group.bars.get(label.text) || { n: 0, share: 0, address: rowAddress(answer, row), ...label };
     bar.n += row.samples;
+    bar.share += row.share;
     group.bars.set(label.text, bar);
   }
   const tiers = ["precise", "event", "software"];
@@ -115,14 +116,14 @@ function mixes(answer, key, order, classOf) {
     const bars = [...group.bars.values()].sort((a, b) => order.indexOf(a.value) - order.indexOf(b.value) || a.text.length - b.text.length);
     const title = element("h3", "",
       element("span", "", tier(group.tier), " ", group.event),
-      element("span", "", `n = ${whole.format(group.n)} samples`));
+      element("span", "", `n = ${whole.format(group.n)} samples; shares of ${group.of}`));
     return element("div", "mix", title, ...bars.map((bar) => {
       const fill = element("div", `fill ${classOf(bar)}`);
-      fill.style.width = `${(100 * bar.n) / group.n}%`;
+      fill.style.width = `${100 * bar.share}%`;
       const name = anchor(bar.address, "name", bar.text);
       name.title = bar.text;
       return element("div", "bar", name, element("div", "track", fill),
-        element("span", "count", `${shown(bar.n, "samples")} `, element("small", "", percent(bar.n / group.n))));
+        element("span", "count", `${shown(bar.n, "samples")} `, element("small", "", percent(bar.share))));
     }));
   });
 }

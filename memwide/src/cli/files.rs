@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Which samples count, and where their symbols are.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SampleArgs {
-    /// `KEY=VALUE`, repeatable: event, comm, pid, tid, cpu, function, dso, build_id, op, level, outcome, locality, region, snoop, context, mem, tlb, locked, blocked, symbol_daddr, dso_daddr; values as tables print them
+    /// `KEY=VALUE`, repeatable: event, comm, pid, tid, cpu, function, dso, build_id, op, level, outcome, locality, region, snoop, context, mem, tlb, locked, blocked, symbol_daddr, dso_daddr, member; values as tables print them. Of a server the keys of `memwide top -F`
     #[arg(long = "filter", short = 'F', value_name = "KEY=VALUE")]
     pub(crate) filters: Vec<String>,
     #[command(flatten)]
@@ -100,7 +100,8 @@ pub(crate) struct AnnotateArgs {
     /// Function to show [default: those with the most samples, five or as many as --limit says]
     #[arg(value_name = "SYMBOL")]
     pub(crate) symbol: Option<String>,
-    /// Estimator behind shares: perf_weight, weight, samples, period [default: perf_weight where weights exist, else samples; perf: period]
+    /// Estimator behind shares: perf_weight, weight, samples, period [default: perf_weight where weights exist, else samples;
+    /// perf: period]; of a server samples, weight, est_events, latency_cycles
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
     /// Code and source lines of the kernel from this ELF file of it, as it was linked: what the kernel changes in its own code as
@@ -165,7 +166,8 @@ pub(crate) struct FlamegraphArgs {
     pub(crate) instead: InsteadArgs,
     #[command(flatten)]
     pub(crate) samples: SampleArgs,
-    /// What widths are: samples, weight, perf_weight (weight, 0 counted as 1), period
+    /// What widths are: samples, weight, perf_weight (weight, 0 counted as 1), period; of a server samples, weight, est_events,
+    /// latency_cycles
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
     /// Leave functions out that were inlined

@@ -2,7 +2,8 @@
 //!
 //! A switch is sampled in the thread that leaves. So the thread that leaves a CPU came to it at the switch before on that
 //! CPU, and a thread was off from where it left to where it came back. Nothing else has to be known; but every switch has:
-//! the tracepoint `sched:sched_switch` with period 1, on all CPUs.
+//! the tracepoint `sched:sched_switch` with period 1, on all CPUs. Where the same thread left a CPU before, somebody ran there
+//! unseen, and nobody knows when the thread came back.
 
 use super::filter::{Dimension, Filter};
 use super::grouped::{Grouped, Output};
@@ -129,8 +130,9 @@ fn spells(statement: &mut Statement, filter: &Filter) -> String {
          off_ns AS off_ns_max FROM (SELECT w.*, leadInFrame(w.came) OVER (PARTITION BY w.host, w.tid ORDER BY w.t \
          ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS back FROM (SELECT s.time AS time, s.host AS host, s.cpu AS cpu, \
          s.pid AS pid, s.tid AS tid, s.comm AS comm, s.workload_id AS workload_id, s.stack_id AS stack_id, s.tier AS tier, \
-         s.event AS event, toUnixTimestamp64Nano(s.time) AS t, lagInFrame(t) OVER (PARTITION BY s.host, s.cpu ORDER BY t \
-         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came FROM samples AS s \
-         WHERE {all} AND {SWITCHES} AND s.period <= 1) AS w WHERE w.tid != 0) AS b)"
+         s.event AS event, toUnixTimestamp64Nano(s.time) AS t, \
+         if(lagInFrame(s.tid) OVER there = s.tid, 0, lagInFrame(t) OVER there) AS came FROM samples AS s \
+         WHERE {all} AND {SWITCHES} AND s.period <= 1 WINDOW there AS (PARTITION BY s.host, s.cpu ORDER BY t \
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) AS w WHERE w.tid != 0) AS b)"
     )
 }

@@ -269,7 +269,7 @@ WHERE o.ingested > through[o.part + 1] AND o.alloc_kind != ''
 COMMENT 'Allocations: closed rows of allocs_1m and the open rest from samples, without names. Sum again.';
 
 -- A switch is sampled in the thread that leaves: it came to the CPU at the switch before on that CPU, and was off from where
--- it had left to there. What is not closed yet goes on from the last switch of each thread and CPU of the day before.
+-- it had left to there; not where it had left that CPU itself, as somebody ran there unseen. What is not closed yet goes on from the last switch of each thread and CPU of the day before.
 CREATE VIEW IF NOT EXISTS ${view:offcpu_1m_all} AS
 WITH (
     SELECT groupArrayInsertAt(toDateTime(0, 'UTC'))(closed, toUInt32(part))
@@ -290,15 +290,17 @@ FROM (
         leadInFrame(w.fresh) OVER (PARTITION BY w.part, w.host, w.tid ORDER BY w.t, w.fresh ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS told
     FROM (
         SELECT k.*,
-            lagInFrame(k.t) OVER (PARTITION BY k.part, k.host, k.cpu ORDER BY k.t, k.fresh ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came
+            if(lagInFrame(k.who) OVER (PARTITION BY k.part, k.host, k.cpu ORDER BY k.t, k.fresh ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) = k.tid,
+                0,
+                lagInFrame(k.t) OVER (PARTITION BY k.part, k.host, k.cpu ORDER BY k.t, k.fresh ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) AS came
         FROM (
-            SELECT s.part AS part, s.host AS host, s.cpu AS cpu, s.tid AS tid, toUnixTimestamp64Nano(s.time) AS t,
+            SELECT s.part AS part, s.host AS host, s.cpu AS cpu, s.tid AS tid, s.tid AS who, toUnixTimestamp64Nano(s.time) AS t,
                 s.workload_id AS workload_id, s.pid AS pid, s.comm AS comm, s.stack_id AS stack_id, s.event_id AS event_id,
                 s.event AS event, s.tier AS tier, 1 AS fresh
             FROM ${read:samples} AS s
             WHERE s.ingested > through[s.part + 1] AND match(s.event, '^sched:sched_switch(:|$)') AND s.period <= 1
             UNION ALL
-            SELECT s.part, s.host, argMax(s.cpu, s.time), s.tid, toUnixTimestamp64Nano(max(s.time)),
+            SELECT s.part, s.host, argMax(s.cpu, s.time), s.tid, s.tid, toUnixTimestamp64Nano(max(s.time)),
                 argMax(s.workload_id, s.time), argMax(s.pid, s.time), argMax(s.comm, s.time), argMax(s.stack_id, s.time),
                 argMax(s.event_id, s.time), argMax(s.event, s.time), argMax(s.tier, s.time), 0
             FROM ${read:samples} AS s
@@ -306,7 +308,7 @@ FROM (
                 AND match(s.event, '^sched:sched_switch(:|$)') AND s.period <= 1
             GROUP BY s.part, s.host, s.tid
             UNION ALL
-            SELECT s.part, s.host, s.cpu, 0, toUnixTimestamp64Nano(max(s.time)), 0, 0, '', 0, 0, '', any(s.tier), 0
+            SELECT s.part, s.host, s.cpu, 0, argMax(s.tid, s.time), toUnixTimestamp64Nano(max(s.time)), 0, 0, '', 0, 0, '', any(s.tier), 0
             FROM ${read:samples} AS s
             WHERE s.ingested <= through[s.part + 1] AND s.ingested > through[s.part + 1] - 86400
                 AND match(s.event, '^sched:sched_switch(:|$)') AND s.period <= 1

@@ -216,8 +216,8 @@ fn allocs(part: u16, after: u32, through: u32) -> String {
 const AWAY_S: u32 = 86_400;
 
 /// Time off the CPU. A switch is sampled in the thread that leaves: it came to the CPU at the switch before on that CPU, and
-/// was off from where it had left to there. Both may have been closed before: a close begins with the last switch of each
-/// thread and of each CPU before it.
+/// was off from where it had left to there; not where it had left that CPU itself, as somebody ran there unseen. Both may have
+/// been closed before: a close begins with the last switch of each thread and of each CPU before it.
 fn offcpu(part: u16, after: u32, through: u32) -> String {
     let switches = "match(v.event, '^sched:sched_switch(:|$)') AND v.period <= 1";
     let earlier = ingested(part, after.saturating_sub(AWAY_S), after);
@@ -238,15 +238,15 @@ fn offcpu(part: u16, after: u32, through: u32) -> String {
     .collect();
     format!(
         "INSERT INTO offcpu_1m (time, {keys}, part, close, n, spells, off_ns, off_ns_max, ingested) \
-         WITH k AS (SELECT v.host AS host, v.tid AS tid, toUnixTimestamp64Nano(v.time) AS t, v.cpu AS cpu, \
+         WITH k AS (SELECT v.host AS host, v.tid AS tid, v.tid AS who, toUnixTimestamp64Nano(v.time) AS t, v.cpu AS cpu, \
          v.workload_id AS workload_id, v.pid AS pid, v.comm AS comm, v.stack_id AS stack_id, v.event_id AS event_id, \
          v.event AS event, v.tier AS tier, v.ingested AS ingested, 1 AS fresh FROM samples AS v WHERE {fresh} AND {switches} \
-         UNION ALL SELECT v.host, v.tid, toUnixTimestamp64Nano(max(v.time)), {carried}, 0 FROM samples AS v \
+         UNION ALL SELECT v.host, v.tid, v.tid, toUnixTimestamp64Nano(max(v.time)), {carried}, 0 FROM samples AS v \
          WHERE {earlier} AND {switches} GROUP BY v.host, v.tid \
-         UNION ALL SELECT v.host, 0, toUnixTimestamp64Nano(max(v.time)), v.cpu, 0, 0, '', 0, 0, '', any(v.tier), max(v.ingested), 0 \
+         UNION ALL SELECT v.host, 0, argMax(v.tid, v.time), toUnixTimestamp64Nano(max(v.time)), v.cpu, 0, 0, '', 0, 0, '', any(v.tier), max(v.ingested), 0 \
          FROM samples AS v WHERE {earlier} AND {switches} GROUP BY v.host, v.cpu), \
-         w AS (SELECT *, lagInFrame(k.t) OVER (PARTITION BY k.host, k.cpu ORDER BY k.t, k.fresh \
-         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came FROM k), \
+         w AS (SELECT *, if(lagInFrame(k.who) OVER there = k.tid, 0, lagInFrame(k.t) OVER there) AS came FROM k \
+         WINDOW there AS (PARTITION BY k.host, k.cpu ORDER BY k.t, k.fresh ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)), \
          b AS (SELECT *, leadInFrame(w.came) OVER own AS back, leadInFrame(w.fresh) OVER own AS told, \
          leadInFrame(w.ingested) OVER own AS told_at, told AND back >= w.t AS ended FROM w WHERE w.tid != 0 \
          WINDOW own AS (PARTITION BY w.host, w.tid ORDER BY w.t, w.fresh ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)) \
