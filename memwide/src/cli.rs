@@ -78,7 +78,7 @@ pub(crate) enum Command {
     Record(RecordArgs),
     /// Sample some processes of live hosts more often for a while, within the hosts' budgets
     Boost(BoostArgs),
-    /// Show the functions with the most samples, refreshed
+    /// Show the functions with the most samples, live on a terminal, with what is behind each
     Top(TopArgs),
     /// Say which functions of a fleet reach over to other NUMA nodes, where their data lies and what to do
     Numa(NumaArgs),
@@ -122,6 +122,12 @@ pub(crate) enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one for each command, into a folder
+    Man {
+        /// The folder; it is made if it is not there
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
 }
 

@@ -15,7 +15,7 @@ mod report;
 mod script;
 mod up;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Command};
 use failure::Failure;
 use std::process::ExitCode;
@@ -74,5 +74,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
             cli::print_completions(shell)?;
             Ok(())
         }
+        Command::Man { folder } => command::man::run(Cli::command(), &folder),
     }
 }

@@ -106,6 +106,60 @@ fn completions_are_printed_for_common_shells() {
     }
 }
 
+/// Names of the commands that a help text lists.
+fn listed(args: &[&str]) -> Vec<String> {
+    let help = memwide(&[args, &["--help"]].concat());
+    let help = String::from_utf8(help.stdout).unwrap();
+    let commands = help.split_once("Commands:\n").unwrap().1;
+    let lines = commands.lines().take_while(|line| line.starts_with("  "));
+    // Longer texts go on in lines that begin further to the right.
+    let names = lines.filter(|line| !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_command_has_a_manual_page_that_tells_exit_codes() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("man1");
+    check(&["man", folder.to_str().unwrap()], 0, &["pages in"]);
+    let commands = listed(&[]);
+    assert!(
+        commands.len() > 30 && commands.contains(&"man".to_owned()),
+        "{commands:?}"
+    );
+    let below = listed(&["symbols"]);
+    assert!(below.len() >= 2, "{below:?}");
+    let mut expected: Vec<String> = commands
+        .iter()
+        .map(|name| format!("memwide-{name}.1"))
+        .collect();
+    expected.extend(below.iter().map(|name| format!("memwide-symbols-{name}.1")));
+    expected.push("memwide.1".to_owned());
+    let mut found: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+    for name in &found {
+        let page = std::fs::read_to_string(folder.join(name)).unwrap();
+        assert!(
+            page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"),
+            "{name}: {page}"
+        );
+        let status = page.split_once("EXIT STATUS").unwrap().1;
+        for code in ["\n0\n", "\n1\n", "\n64\n", "\n65\n"] {
+            assert!(status.contains(code), "{name} lacks {code:?}");
+        }
+    }
+    check(&["man", "/proc/none"], 1, &["/proc/none"]);
+}
+
 #[test]
 fn a_wrong_config_key_is_named_with_its_place() {
     let dir = tempfile::tempdir().unwrap();

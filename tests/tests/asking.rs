@@ -7,8 +7,14 @@
 )]
 
 use memwide_simulator::Fleet;
-use memwide_tests::{Up, UpOptions, tools_missing};
+use memwide_tests::{Up, UpOptions, tools_missing, until, until_some};
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// From a key to what it shows; slow machines under load included.
+const SHOWN_WITHIN: Duration = Duration::from_secs(30);
 
 /// A server with a simulated fleet.
 fn served() -> Option<Up> {
@@ -50,6 +56,132 @@ fn commands_ask_a_server() {
     let Some(up) = served() else { return };
     exports(&up);
     links(&up);
+    top(&up);
+}
+
+/// What stands on a terminal of 24 lines of 80 columns that was sent this: texts, moves to a place, everything cleared.
+fn screen(sent: &str) -> String {
+    let mut cells = vec![vec![' '; 80]; 24];
+    let (mut row, mut column) = (0, 0);
+    let mut rest = sent.chars();
+    while let Some(sign) = rest.next() {
+        if sign != '\x1b' {
+            if let Some(cell) = cells.get_mut(row).and_then(|row| row.get_mut(column)) {
+                *cell = sign;
+            }
+            column += 1;
+            continue;
+        }
+        let mut sequence: String = rest.by_ref().take(1).collect();
+        if sequence == "[" {
+            for sign in rest.by_ref() {
+                sequence.push(sign);
+                if sign.is_ascii_alphabetic() {
+                    break;
+                }
+            }
+        }
+        let numbers = sequence.trim_matches(|sign: char| !sign.is_ascii_digit());
+        match sequence.chars().last() {
+            Some('H') => {
+                let (to_row, to_column) = numbers.split_once(';').unwrap_or(("1", "1"));
+                (row, column) = (
+                    to_row.parse::<usize>().unwrap() - 1,
+                    to_column.parse::<usize>().unwrap() - 1,
+                );
+            }
+            Some('J') => cells = vec![vec![' '; 80]; 24],
+            _ => {}
+        }
+    }
+    let lines = cells
+        .into_iter()
+        .map(|line| line.into_iter().collect::<String>());
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+/// What stands on a terminal before the last of these keys, each of which is pressed once its text is seen; the exit code of
+/// `memwide top`; and whether the terminal is as it was.
+fn on_a_terminal(up: &Up, keys: &[(&str, &str)]) -> (String, Option<i32>, bool) {
+    let opened =
+        rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)
+            .unwrap();
+    rustix::pty::grantpt(&opened).unwrap();
+    rustix::pty::unlockpt(&opened).unwrap();
+    let name = rustix::pty::ptsname(&opened, Vec::new()).unwrap();
+    let terminal = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let size = rustix::termios::Winsize {
+        ws_row: 24,
+        ws_col: 80,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(&terminal, size).unwrap();
+    let modes = || format!("{:?}", rustix::termios::tcgetattr(&terminal).unwrap());
+    let before = modes();
+    let mut child = Command::new(memwide_tests::memwide())
+        .args(["top", "--since", "-2h", "--interval", "1"])
+        .env("MEMWIDE_SERVER", &up.url)
+        .env("TERM", "xterm-256color")
+        .stdin(terminal.try_clone().unwrap())
+        .stdout(terminal.try_clone().unwrap())
+        .stderr(terminal.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let mut keyboard = std::fs::File::from(opened);
+    let mut output = keyboard.try_clone().unwrap();
+    let seen = Arc::clone(&said);
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(read @ 1..) = output.read(&mut piece) {
+            seen.lock().unwrap().extend_from_slice(&piece[..read]);
+        }
+    });
+    let text = || String::from_utf8_lossy(&said.lock().unwrap()).into_owned();
+    let mut shown = String::new();
+    for (awaited, keys) in keys {
+        let is_shown = || screen(&text()).contains(awaited);
+        until(&format!("`{awaited}` is shown"), SHOWN_WITHIN, is_shown);
+        shown = screen(&text());
+        keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+    let status = until_some("top ends", SHOWN_WITHIN, || child.try_wait().unwrap());
+    // Leaving the other screen is the last thing it writes.
+    until("the terminal is left", SHOWN_WITHIN, || {
+        text().contains("\x1b[?1049l")
+    });
+    (shown, status.code(), modes() == before)
+}
+
+/// The terminal interface: rows, a filter, what is behind a row; it leaves the terminal as it was, however it ends.
+fn top(up: &Up) {
+    let keys = [
+        ("q quit", "/"),
+        ("take it", "host=sim-1\r"),
+        ("filter: host=sim-1 ", "\r"),
+        ("by host", "k"),
+        ("samples▼", "q"),
+    ];
+    let (seen, code, is_restored) = on_a_terminal(up, &keys);
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(
+        is_restored && seen.contains("sim-1") && seen.contains("samples"),
+        "{seen}"
+    );
+    let (seen, code, is_restored) = on_a_terminal(up, &[("q quit", "\x03")]);
+    assert!(code == Some(0) && is_restored, "{seen}");
+    // No terminal: a table, once.
+    let (table, _) = well(up, &["top", "--since", "-2h"]);
+    let table = String::from_utf8(table).unwrap();
+    assert!(
+        table.contains("completeness") && !table.contains('\x1b'),
+        "{table}"
+    );
 }
 
 /// The address of an answer, whatever asks for it; the API gives the same rows there.

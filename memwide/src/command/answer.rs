@@ -116,15 +116,17 @@ pub(super) fn row_units(table: &mut Table) -> Vec<String> {
 
 /// For a person, on this terminal: what has room, always with that which orders rows. Programs see all.
 pub(super) fn readable(table: Table, format: Format, by: &str) -> Table {
-    let table = if format == Format::Table {
-        let mut table = table;
-        let units = row_units(&mut table);
-        table.keep_columns(|name| !units.iter().any(|unit| unit == name));
-        fitting(table, width(), by)
-    } else {
-        table
-    };
-    table.readable(format)
+    match format {
+        Format::Table => readable_at(table, width(), by),
+        Format::Json | Format::Csv => table,
+    }
+}
+
+/// For a person, on a terminal of so many columns.
+pub(super) fn readable_at(mut table: Table, width: usize, by: &str) -> Table {
+    let units = row_units(&mut table);
+    table.keep_columns(|name| !units.iter().any(|unit| unit == name));
+    fitting(table, width, by).narrowed(width)
 }
 
 fn fitting(mut table: Table, width: usize, by: &str) -> Table {

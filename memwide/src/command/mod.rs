@@ -19,6 +19,7 @@ pub(crate) mod import;
 pub(crate) mod kernel;
 pub(crate) mod latency;
 pub(crate) mod ledger;
+pub(crate) mod man;
 mod missing;
 pub(crate) mod numa;
 mod of_server;

@@ -84,6 +84,11 @@ impl Table {
         out.flush()
     }
 
+    /// Lines of the header, and one line a row, of at most `width` characters.
+    pub(crate) fn lines(&self, width: usize) -> (Vec<String>, Vec<String>) {
+        text::lines(self, width)
+    }
+
     /// The rows as CSV, without the header line.
     pub(crate) fn write_csv_rows(&self, out: &mut impl Write) -> io::Result<()> {
         for row in &self.rows {

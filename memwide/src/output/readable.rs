@@ -14,7 +14,8 @@ impl Table {
         self.narrowed(text::width())
     }
 
-    fn narrowed(mut self, width: usize) -> Self {
+    /// The same for so many columns.
+    pub(crate) fn narrowed(mut self, width: usize) -> Self {
         if self.rows.is_empty() {
             return self;
         }

@@ -42,6 +42,20 @@ pub(super) fn write(out: &mut impl Write, table: &Table, width: usize) -> io::Re
     Ok(())
 }
 
+/// Header and units, and the rows, in lines of at most `width` characters.
+pub(super) fn lines(table: &Table, width: usize) -> (Vec<String>, Vec<String>) {
+    let (cells, right) = laid_out(table);
+    let widths = fit(&cells, &right, width);
+    let made = (0..cells.rows()).map(|row| {
+        let mut text = String::new();
+        line(&mut text, &cells, row, (&widths, width), &right);
+        text
+    });
+    let mut header: Vec<String> = made.collect();
+    let rows = header.split_off(header.len() - table.rows.len());
+    (header, rows)
+}
+
 /// Characters of a line in which nothing is cut.
 pub(super) fn natural_width(table: &Table) -> usize {
     let (cells, right) = laid_out(table);
