@@ -66,19 +66,21 @@ pub fn server_config(
     )
 }
 
-/// Longest wait for what the server says of itself.
-const SAID_WITHIN: Duration = Duration::from_secs(5);
+/// Longest wait for what the server says of itself; usual are milliseconds.
+const SAID_WITHIN: Duration = Duration::from_secs(10);
 
 /// Most of what it says, in bytes.
 const SAID_BYTES_MAX: u64 = 16 << 10;
 
-/// What the server at this monitoring port says is wrong with it; `None`: nothing, or it does not answer.
+/// What is wrong with the server at this monitoring port, as it says; `None`: nothing, or it does not run.
 ///
 /// After a write that failed for want of room (or any other error of the disk), a stream of nats-server takes nothing more
-/// until the server is started again, also when there is room. JetStream stays enabled, so only the full check tells.
+/// until the server is started again, also when there is room. JetStream stays enabled, so only the full check tells. That check waits for locks
+/// of the streams: one that is held for ever is a trouble, too.
 pub async fn server_trouble(monitor: u16) -> Option<String> {
+    let connecting = TcpStream::connect((Ipv4Addr::LOCALHOST, monitor)).await;
+    let mut connection = connecting.ok()?;
     let asked = async {
-        let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, monitor)).await?;
         let request = b"GET /healthz HTTP/1.0\r\n\r\n";
         connection.write_all(request).await?;
         let mut answer = String::new();
@@ -86,8 +88,12 @@ pub async fn server_trouble(monitor: u16) -> Option<String> {
         bounded.read_to_string(&mut answer).await?;
         std::io::Result::Ok(answer)
     };
-    let answer = tokio::time::timeout(SAID_WITHIN, asked).await.ok()?.ok()?;
-    trouble_in(&answer)
+    let Ok(answer) = tokio::time::timeout(SAID_WITHIN, asked).await else {
+        return Some(format!(
+            "its health check does not answer within {SAID_WITHIN:?}"
+        ));
+    };
+    trouble_in(&answer.ok()?)
 }
 
 fn trouble_in(answer: &str) -> Option<String> {

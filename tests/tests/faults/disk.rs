@@ -1,18 +1,21 @@
 //! The disk under the stream is full for a while.
 //!
-//! A stream of nats-server whose write failed takes nothing more until the server is started again: whoever runs the server
+//! A stream of nats-server whose write failed takes nothing more until the server is started again, or it hangs: whoever runs the server
 //! looks after it, here the test as a liveness probe would, there the supervisor of `memwide up`.
 
 use crate::cases::{SOON, diary, finish, order, says, skip};
 use crate::keeping::send;
-use crate::{check, start};
+use crate::{check, ready, start};
 use async_nats::jetstream;
 use memwide_simulator::Fleet;
-use memwide_tests::{Deployment, Setup, Up, UpOptions, until};
+use memwide_tests::{Deployment, Setup, Up, UpOptions, until, within};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The disk stays full for so long after it was told.
+const FULL_FOR: Duration = Duration::from_secs(4);
 
 /// A disk of its own for the stream; `None` where none can be mounted.
 struct Disk(PathBuf);
@@ -82,20 +85,31 @@ fn a_full_disk_under_the_stream_loses_nothing() {
         disk.fill();
         says(&deployment, "aggregator-1", "flushes: ")
     });
+    // It stays full while flushes and records are tried again and again.
+    let begin = Instant::now();
+    while begin.elapsed() < FULL_FOR {
+        disk.fill();
+        std::thread::sleep(Duration::from_millis(20));
+    }
     disk.make_room();
     std::fs::write(order.last_call(), "").unwrap();
     let mut restarts = 0;
-    until("with room again everything is committed", 2 * SOON, || {
+    let is_committed = within(2 * SOON, || {
         restarts += u32::from(deployment.look_after_nats());
         deployment.ended("source") == Some(true)
     });
+    let said = || ready(&deployment) + &deployment.last_words("nats");
+    assert!(is_committed, "with room again not committed: {}", said());
     eprintln!("nats-server was started again {restarts} times");
     finish(&mut deployment, "source", &order);
     deployment.wait_ready("aggregator-1");
-    until("rows come through", SOON, || {
+    let is_stored = within(2 * SOON, || {
         deployment.look_after_nats();
         check(&deployment, &[diary(&order)]).is_ok()
     });
+    let wrong = check(&deployment, &[diary(&order)]).err();
+    let said = || ready(&deployment) + &deployment.last_words("nats");
+    assert!(is_stored, "{wrong:?}: {}", said());
 }
 
 /// A stream of the server of `memwide up` beside ours, to fill the disk with: its own text says how it is reached.
