@@ -68,6 +68,13 @@ impl Governor {
         }
     }
 
+    /// This event begins with the period it is configured with.
+    pub(crate) fn begin_whole(&mut self, event: usize) {
+        if let Some(level) = self.levels.get_mut(event) {
+            *level = 0;
+        }
+    }
+
     /// The period of an event that is configured with `base`.
     pub(crate) fn level(&self, event: usize) -> u32 {
         self.levels.get(event).copied().unwrap_or(0)

@@ -1,6 +1,7 @@
 //! Perf descriptors: the system calls that no safe wrapper offers. The ring is the only other place with `unsafe`.
 #![expect(unsafe_code, reason = "ioctl on perf descriptors")]
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
@@ -107,6 +108,12 @@ impl Descriptor {
         let place = (&raw const period).expose_provenance() as u64;
         // SAFETY: the descriptor is open; the kernel reads one u64 at `place`, where `period` lives through the call.
         check(unsafe { ioctls::PERIOD(self.fd.as_raw_fd(), place) })
+    }
+
+    /// Has the kernel ask this of a tracepoint's fields before it counts a hit.
+    pub(crate) fn set_filter(&self, filter: &CStr) -> io::Result<()> {
+        // SAFETY: the descriptor is open; the kernel reads a string that ends in 0 and lives through the call.
+        check(unsafe { ioctls::SET_FILTER(self.fd.as_raw_fd(), filter.as_ptr().cast_mut()) })
     }
 
     /// Stops it; what is in its ring stays.

@@ -113,6 +113,7 @@ pub(crate) fn generic(name: &str) -> Option<Result<EventSpec, Absent>> {
         latency_kind: LatencyKind::None,
         threshold_cycles: 0,
         format: String::new(),
+        filter: String::new(),
         countable: false,
         leader: None,
         cpus: None,

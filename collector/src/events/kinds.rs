@@ -40,6 +40,7 @@ fn spec(name: &str, pmu: &str, population: &str) -> EventSpec {
         latency_kind: LatencyKind::None,
         threshold_cycles: 0,
         format: String::new(),
+        filter: String::new(),
         countable: true,
         leader: None,
         cpus: None,

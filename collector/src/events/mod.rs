@@ -14,6 +14,7 @@ mod rings;
 #[cfg(test)]
 mod scenarios;
 mod spec;
+mod switches;
 
 pub(crate) use capability::explain;
 pub(crate) use generic::exclude;

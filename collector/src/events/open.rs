@@ -1,6 +1,7 @@
 //! Opens everything on every CPU: side-band, the events, their rings.
 
 use std::collections::HashSet;
+use std::ffi::CString;
 use std::io;
 
 use memwide_model::Tier;
@@ -56,6 +57,8 @@ pub enum OpenError {
 enum CountedBy {
     /// The kernel, hit by hit.
     Kernel,
+    /// The kernel, those hits that pass a filter.
+    Filtered,
     /// A timer or the hardware.
     Other,
 }
@@ -103,6 +106,11 @@ impl OpenEvent {
         }
         self.period = period;
         Ok(())
+    }
+
+    /// What it says needs every hit that it is of: it begins with its own period.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.by == CountedBy::Filtered
     }
 
     /// Time or the hardware counts it, not the kernel hit by hit.
@@ -169,9 +177,7 @@ impl EventSet {
             let (cpu, rings_before) = (rings.cpu, rings.samples.len());
             let opened = rings.place_for(apart).and_then(|ring| {
                 let leader = &ring.leader;
-                let opened = open_with_less(&attr, |attr| {
-                    open_one(attr, spec.leader.as_ref(), cpu, leader)
-                })?;
+                let opened = open_with_less(&attr, |attr| open_one(attr, spec, cpu, leader))?;
                 if is_counted(&attr) {
                     ring.counted = Some(opened.0.0.id);
                 }
@@ -227,7 +233,9 @@ impl EventSet {
             period: attr.sample_period,
             countable: spec.countable,
             counted: is_counted(&attr),
-            by: if spec.counts_hits() {
+            by: if !spec.filter.is_empty() {
+                CountedBy::Filtered
+            } else if spec.counts_hits() {
                 CountedBy::Kernel
             } else {
                 CountedBy::Other
@@ -261,15 +269,19 @@ impl EventSet {
 
 fn open_one(
     attr: &Attr,
-    group: Option<&Attr>,
+    spec: &EventSpec,
     cpu: u32,
     ring: &Descriptor,
 ) -> io::Result<(Descriptor, Option<Descriptor>)> {
+    let group = spec.leader.as_ref();
     let leader = group.map(|attr| Descriptor::open(attr, cpu)).transpose()?;
     let event = match &leader {
         Some(leader) => Descriptor::open_in_group(attr, cpu, leader)?,
         None => Descriptor::open(attr, cpu)?,
     };
+    if !spec.filter.is_empty() {
+        event.set_filter(&CString::new(spec.filter.as_str())?)?;
+    }
     event.share_ring_of(ring)?;
     Ok((event, leader))
 }

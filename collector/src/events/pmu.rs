@@ -58,6 +58,7 @@ pub(super) fn event(
         latency_kind: LatencyKind::None,
         threshold_cycles: 0,
         format: String::new(),
+        filter: String::new(),
         countable: false,
         leader: None,
         cpus: pmu.cpus(),

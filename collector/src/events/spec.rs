@@ -6,7 +6,7 @@ use memwide_perf_abi::{Attr, AttrFlags, attr_kind, read_format, sample};
 use super::generic::{generic, known_names};
 use super::machine::Machine;
 use super::plan::AUTO;
-use super::{kinds, pmu};
+use super::{kinds, pmu, switches};
 use crate::config::EventConfig;
 use memwide_service::spelling::near;
 
@@ -23,6 +23,8 @@ pub(crate) struct EventSpec {
     pub(crate) threshold_cycles: u32,
     /// A tracepoint's format file.
     pub(crate) format: String,
+    /// What the kernel asks of a tracepoint's fields before it counts a hit; empty: nothing.
+    pub(crate) filter: String,
     /// Its count divided by its period is its number of samples.
     pub(crate) countable: bool,
     /// An event that must lead its group, of the same PMU.
@@ -123,6 +125,8 @@ pub(crate) fn resolve(
         ));
     } else if let Some(spec) = kinds::software(name) {
         spec
+    } else if let Some(found) = switches::of_some_threads(name, machine) {
+        found?
     } else if let Some(rest) = name.strip_prefix("mem:") {
         kinds::breakpoint(name, rest)?
     } else if let Some((pmu, rest)) = name.split_once('/') {

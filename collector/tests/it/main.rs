@@ -18,4 +18,5 @@ mod import;
 mod live;
 mod rights;
 mod select;
+mod switches;
 mod uplink;

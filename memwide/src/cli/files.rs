@@ -252,7 +252,9 @@ const RECORD_ALLOCS: &str = "Record with `perf record -g -e syscalls:sys_enter_m
                              for pages, `-e kmem:kmalloc,kmem:kfree` for the kernel's objects.";
 const RECORD_OFFCPU: &str = "Record with `perf record -a -g -e sched:sched_switch` (all CPUs: a switch in is an event of the thread that \
                              leaves; and `-e sched:sched_wakeup` to tell blocked from \
-                             waiting for a CPU), or one program with `--switch-events`.";
+                             waiting for a CPU), or one program with `--switch-events`. \
+                             For a server: the event `sched:sched_switch`, or `sched:sched_switch/threads=8/` for one \
+                             thread of 8, among the collectors' `events`.";
 const RECORD_RSS: &str = "Record with `perf record -g -e kmem:rss_stat`.";
 const RECORD_KERNEL: &str = "Record with kernel callchains (`-g`, or `memwide record -g`): only they tell a fault from an interrupt. \
                              Filter with `-F comm=NAME` for one program.";

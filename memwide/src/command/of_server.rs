@@ -53,6 +53,7 @@ const OFFCPU: &[Part] = &[Part {
         wide("open", ""),
         wide("threads", ""),
         wide("hosts", ""),
+        wide("estimator", ""),
         key("comm", ""),
         column("waits_in", "waits in"),
         column("function", ""),

@@ -11,10 +11,17 @@ use super::samples::{conditions, conditions_of};
 use super::sites::sites;
 use super::table::Table;
 use super::{Ask, AskError, Extra, Given, Plan};
-use crate::answer::{Answer, Column};
+use crate::answer::{Answer, Column, Value};
 use crate::statement::Statement;
 
-const SWITCHES: &str = "match(s.event, '^sched:sched_switch(:|$)')";
+const SWITCHES: &str = "match(s.event, '^sched:sched_switch(:|/|$)')";
+
+/// One thread of so many, of an event that is of some only; else 1.
+const ONE_OF: &str = "greatest(toUInt64OrZero(extract(s.event, '/threads=([0-9]+)/')), 1)";
+
+/// Of the others only that they left is known.
+const KNOWN: &str = "(NOT match(w.event, '/threads=') OR \
+                     bitAnd(w.tid, toUInt32OrZero(extract(w.event, '/threads=([0-9]+)/')) - 1) = 1)";
 
 /// The question `offcpu`.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +62,7 @@ impl Ask for Offcpu {
         let sites = sites(table, &format!("{asked}{of_switches}"));
         let with = format!(
             "WITH x AS (SELECT s.host AS host, s.pid AS pid, s.tid AS tid, s.comm AS comm, s.tier AS tier, s.event AS event, \
+             {ONE_OF} AS one_of, if(one_of = 1, 'all threads', concat('one thread of ', toString(one_of))) AS estimator, \
              s.n AS n, s.spells AS spells, s.off_ns AS off_ns, s.off_ns_max AS off_ns_max, \
              if(p.function = '' AND p.kernel = '', '[no callchain]', p.function) AS function, p.module AS module, p.kernel AS waits_in \
              FROM {rows} AS s LEFT JOIN ({sites}) AS p ON p.stack_id = s.stack_id WHERE {asked})"
@@ -72,8 +80,9 @@ impl Ask for Offcpu {
             Output::joined("comm"),
             Output::joined("tier"),
             Output::joined("event"),
-            seconds("off_seconds", "sum(s.off_ns) / 1e9"),
-            number("spells", "spells", "sum(s.spells)"),
+            Output::joined("estimator"),
+            seconds("off_seconds", "sum(s.off_ns * s.one_of) / 1e9"),
+            number("spells", "spells", "sum(s.spells * s.one_of)"),
             seconds(
                 "mean",
                 "if(sum(s.spells) = 0, NULL, sum(s.off_ns) / 1e9 / sum(s.spells))",
@@ -85,11 +94,15 @@ impl Ask for Offcpu {
             number(
                 "open",
                 "spells",
-                "toUInt64(greatest(sum(s.n) - sum(s.spells), 0))",
+                "toUInt64(greatest(sum(s.n) - sum(s.spells), 0) * any(s.one_of))",
             ),
             Output::count("samples", "sum(s.n)"),
-            Output::weigh("off_seconds", "sum(s.off_ns) / 1e9".to_owned()),
-            number("threads", "threads", "uniqExact(s.host, s.pid, s.tid)"),
+            Output::weigh("off_seconds", "sum(s.off_ns * s.one_of) / 1e9".to_owned()),
+            number(
+                "threads",
+                "threads",
+                "uniqExact(s.host, s.pid, s.tid) * any(s.one_of)",
+            ),
             number("hosts", "hosts", "uniqExact(s.host)"),
         ];
         let shape = Grouped {
@@ -110,8 +123,19 @@ impl Ask for Offcpu {
 
     fn conclude(&self, answer: &mut Answer) {
         if answer.rows.is_empty() {
-            answer.notes.push("time off the CPU needs every switch of all CPUs: the event sched:sched_switch with period 1; collectors do not record it by default (`memwide offcpu --help`)".to_owned());
+            answer.notes.push("time off the CPU needs every switch of all CPUs: the event sched:sched_switch with period 1, or of one thread of N: sched:sched_switch/threads=8/; collectors do not record it by default (`memwide offcpu --help`)".to_owned());
             return;
+        }
+        let mut columns = answer.columns.iter();
+        let estimator = columns.position(|column| column.name == "estimator");
+        let all = Value::Text("all threads".to_owned());
+        let is_part = |row: &Vec<Value>| {
+            estimator
+                .and_then(|at| row.get(at))
+                .is_some_and(|cell| *cell != all)
+        };
+        if answer.rows.iter().any(is_part) {
+            answer.notes.push("`one thread of N`: every switch is known of the threads whose number leaves 1 when divided by N; their seconds, spells and threads times N estimate those of all. `samples`, `mean` and `most` are those of the threads that are known".to_owned());
         }
         answer.notes.push("off from where a thread leaves a CPU to where it comes back, as the switches of all CPUs tell it; `function` is the innermost one of the program, `waits_in` what the kernel does for it; `open` spells had not ended, or nobody saw their end. Lost samples (see completeness) make spells too short or hide them".to_owned());
     }
@@ -133,6 +157,6 @@ fn spells(statement: &mut Statement, filter: &Filter) -> String {
          s.event AS event, toUnixTimestamp64Nano(s.time) AS t, \
          if(lagInFrame(s.tid) OVER there = s.tid, 0, lagInFrame(t) OVER there) AS came FROM samples AS s \
          WHERE {all} AND {SWITCHES} AND s.period <= 1 WINDOW there AS (PARTITION BY s.host, s.cpu ORDER BY t \
-         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) AS w WHERE w.tid != 0) AS b)"
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) AS w WHERE w.tid != 0 AND {KNOWN}) AS b)"
     )
 }

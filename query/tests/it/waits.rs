@@ -137,7 +137,9 @@ async fn offcpu(running: &Running) {
     )
     .await;
     let range = format!("since={HOUR}000000000&until={}000000000", HOUR + 1);
-    let reply = running.get(&format!("/api/v1/offcpu?{range}")).await;
+    let reply = running
+        .get(&format!("/api/v1/offcpu?{range}&host=alpha"))
+        .await;
     let found = reply.records();
     // 5: off 10 to 30, on CPU 0 until 35, off 35 to 60, on CPU 1 until 80, then open. 7: off 12 to 35. 6: open.
     let odd = found.iter().find(|row| row["comm"] == "odd").unwrap();
@@ -173,9 +175,10 @@ async fn offcpu(running: &Running) {
         "neither idle nor sampled switches: {}",
         reply.text()
     );
+    some_threads(running, &range, odd).await;
     // Of one command: the switches of the others still tell when it came back.
     let reply = running
-        .get(&format!("/api/v1/offcpu?{range}&comm=odd"))
+        .get(&format!("/api/v1/offcpu?{range}&comm=odd&host=alpha"))
         .await;
     let found = reply.records();
     close(&found[0]["off_seconds"], &odd["off_seconds"], "by comm");
@@ -188,6 +191,50 @@ async fn offcpu(running: &Running) {
         before.text().contains("sched:sched_switch with period 1"),
         "{}",
         before.text()
+    );
+}
+
+/// Of another host the switches from and to every second thread, those with odd numbers: the same times, twice.
+async fn some_threads(running: &Running, range: &str, all: &serde_json::Value) {
+    let switches = [
+        (0, 5, 10),
+        (0, 0, 30),
+        (0, 5, 35),
+        (0, 7, 50),
+        (1, 7, 12),
+        (1, 0, 60),
+        (1, 5, 80),
+        // Another thread leaves for 9, which stays.
+        (2, 8, 70),
+    ];
+    let rows = switches.map(|(cpu, tid, ms)| SampleRow {
+        host: "beta",
+        event_id: 91,
+        ..event("sched:sched_switch/threads=2/", cpu, tid, ms)
+    });
+    insert_samples(&running.store, rows.into_iter(), "some switches").await;
+    let path = format!("/api/v1/offcpu?{range}&host=beta");
+    let reply = running.get(&path).await;
+    let found = reply.records();
+    assert_eq!(
+        found.len(),
+        1,
+        "of the others nothing is known: {}",
+        reply.text()
+    );
+    assert_eq!(found[0]["estimator"], "one thread of 2");
+    assert_eq!(all["estimator"], "all threads");
+    let twice = |name: &str| 2.0 * all[name].as_f64().unwrap();
+    for name in ["off_seconds", "spells", "open", "threads"] {
+        close(&found[0][name], &serde_json::json!(twice(name)), name);
+    }
+    for name in ["mean", "most", "samples"] {
+        close(&found[0][name], &all[name], name);
+    }
+    assert!(
+        reply.text().contains("times N estimate"),
+        "{}",
+        reply.text()
     );
 }
 

@@ -270,6 +270,7 @@ COMMENT 'Allocations: closed rows of allocs_1m and the open rest from samples, w
 
 -- A switch is sampled in the thread that leaves: it came to the CPU at the switch before on that CPU, and was off from where
 -- it had left to there; not where it had left that CPU itself, as somebody ran there unseen. What is not closed yet goes on from the last switch of each thread and CPU of the day before.
+-- An event with /threads=N/ is of one thread of N: of the others only that they left is known, so they are left out.
 CREATE VIEW IF NOT EXISTS ${view:offcpu_1m_all} AS
 WITH (
     SELECT groupArrayInsertAt(toDateTime(0, 'UTC'))(closed, toUInt32(part))
@@ -298,24 +299,25 @@ FROM (
                 s.workload_id AS workload_id, s.pid AS pid, s.comm AS comm, s.stack_id AS stack_id, s.event_id AS event_id,
                 s.event AS event, s.tier AS tier, 1 AS fresh
             FROM ${read:samples} AS s
-            WHERE s.ingested > through[s.part + 1] AND match(s.event, '^sched:sched_switch(:|$)') AND s.period <= 1
+            WHERE s.ingested > through[s.part + 1] AND match(s.event, '^sched:sched_switch(:|/|$)') AND s.period <= 1
             UNION ALL
             SELECT s.part, s.host, argMax(s.cpu, s.time), s.tid, s.tid, toUnixTimestamp64Nano(max(s.time)),
                 argMax(s.workload_id, s.time), argMax(s.pid, s.time), argMax(s.comm, s.time), argMax(s.stack_id, s.time),
                 argMax(s.event_id, s.time), argMax(s.event, s.time), argMax(s.tier, s.time), 0
             FROM ${read:samples} AS s
             WHERE s.ingested <= through[s.part + 1] AND s.ingested > through[s.part + 1] - 86400
-                AND match(s.event, '^sched:sched_switch(:|$)') AND s.period <= 1
+                AND match(s.event, '^sched:sched_switch(:|/|$)') AND s.period <= 1
             GROUP BY s.part, s.host, s.tid
             UNION ALL
             SELECT s.part, s.host, s.cpu, 0, argMax(s.tid, s.time), toUnixTimestamp64Nano(max(s.time)), 0, 0, '', 0, 0, '', any(s.tier), 0
             FROM ${read:samples} AS s
             WHERE s.ingested <= through[s.part + 1] AND s.ingested > through[s.part + 1] - 86400
-                AND match(s.event, '^sched:sched_switch(:|$)') AND s.period <= 1
+                AND match(s.event, '^sched:sched_switch(:|/|$)') AND s.period <= 1
             GROUP BY s.part, s.host, s.cpu
         ) AS k
     ) AS w
     WHERE w.tid != 0
+        AND (NOT match(w.event, '/threads=') OR bitAnd(w.tid, toUInt32OrZero(extract(w.event, '/threads=([0-9]+)/')) - 1) = 1)
 ) AS b
 WHERE b.fresh OR b.told
 COMMENT 'Time off the CPU: closed rows of offcpu_1m and the open rest from the switches in samples, without names. Sum again; of off_ns_max the largest.';

@@ -219,7 +219,10 @@ const AWAY_S: u32 = 86_400;
 /// was off from where it had left to there; not where it had left that CPU itself, as somebody ran there unseen. Both may have
 /// been closed before: a close begins with the last switch of each thread and of each CPU before it.
 fn offcpu(part: u16, after: u32, through: u32) -> String {
-    let switches = "match(v.event, '^sched:sched_switch(:|$)') AND v.period <= 1";
+    let switches = "match(v.event, '^sched:sched_switch(:|/|$)') AND v.period <= 1";
+    // Of an event that is of one thread of so many the others' waits are not known, only that they left.
+    let known = "(NOT match(w.event, '/threads=') \
+         OR bitAnd(w.tid, toUInt32OrZero(extract(w.event, '/threads=([0-9]+)/')) - 1) = 1)";
     let earlier = ingested(part, after.saturating_sub(AWAY_S), after);
     let keys = "host, workload_id, pid, tid, comm, stack_id, event_id, event, tier";
     let carried: Vec<String> = [
@@ -248,7 +251,7 @@ fn offcpu(part: u16, after: u32, through: u32) -> String {
          w AS (SELECT *, if(lagInFrame(k.who) OVER there = k.tid, 0, lagInFrame(k.t) OVER there) AS came FROM k \
          WINDOW there AS (PARTITION BY k.host, k.cpu ORDER BY k.t, k.fresh ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)), \
          b AS (SELECT *, leadInFrame(w.came) OVER own AS back, leadInFrame(w.fresh) OVER own AS told, \
-         leadInFrame(w.ingested) OVER own AS told_at, told AND back >= w.t AS ended FROM w WHERE w.tid != 0 \
+         leadInFrame(w.ingested) OVER own AS told_at, told AND back >= w.t AS ended FROM w WHERE w.tid != 0 AND {known} \
          WINDOW own AS (PARTITION BY w.host, w.tid ORDER BY w.t, w.fresh ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)) \
          SELECT toStartOfMinute(fromUnixTimestamp64Nano(b.t, 'UTC')) AS minute, {of_b}, {part}, toDateTime({through}, 'UTC'), \
          sum(b.fresh), countIf(b.ended), sumIf(b.back - b.t, b.ended), maxIf(b.back - b.t, b.ended), \

@@ -188,6 +188,41 @@ async fn time_off_the_cpu_is_exact_whatever_is_closed() {
     assert_eq!(found(&store, "offcpu_1m_all").await, expected(&rows));
 }
 
+/// Of these switches those from and to every second thread, as the kernel gives them.
+fn of_every_second_thread<'a>(rows: &[SampleRow<'a>]) -> Vec<SampleRow<'a>> {
+    let comes = |at: usize, row: &SampleRow<'_>| {
+        let mut later = rows[at + 1..].iter();
+        let leaves_next = later.find(|next| next.host == row.host && next.cpu == row.cpu);
+        leaves_next.is_some_and(|next| next.tid % 2 == 1)
+    };
+    let known = rows.iter().enumerate();
+    let known = known.filter(|(at, row)| row.tid % 2 == 1 || comes(*at, row));
+    known
+        .map(|(_, row)| SampleRow {
+            event: "sched:sched_switch/threads=2/",
+            ..*row
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn switches_of_some_threads_are_enough_for_these() {
+    let Some(engine) = engine().await else { return };
+    let store = engine.migrated().await;
+    let (rows, now) = (switches(2_000), now());
+    let known = of_every_second_thread(&rows);
+    assert!(known.len() < rows.len() && known.iter().any(|row| row.tid % 2 == 0 && row.tid > 0));
+    let mut wanted = expected(&rows);
+    wanted.retain(|key, _| key.2 % 2 == 1);
+    let half = known.len() / 2;
+    put(&store, &known[..half], now + 10).await;
+    close(&store, 0, now + 10, true).await;
+    put(&store, &known[half..], now + 20).await;
+    assert_eq!(found(&store, "offcpu_1m_all").await, wanted);
+    close(&store, now + 10, now + 20, true).await;
+    assert_eq!(found(&store, "offcpu_1m").await, wanted);
+}
+
 #[tokio::test]
 async fn allocations_are_exact_whatever_is_closed() {
     let Some(engine) = engine().await else { return };

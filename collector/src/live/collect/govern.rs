@@ -53,7 +53,16 @@ impl Govern {
     pub(super) fn start(it: &mut Collect) -> std::io::Result<Self> {
         let events = &mut it.set.events;
         let budget = it.config.budget;
-        let governor = budget.govern.then(|| Governor::new(budget, events.len()));
+        let mut governor = budget.govern.then(|| Governor::new(budget, events.len()));
+        let whole = events
+            .iter()
+            .enumerate()
+            .filter(|(_, event)| event.is_whole());
+        for (at, _) in whole {
+            if let Some(governor) = &mut governor {
+                governor.begin_whole(at);
+            }
+        }
         let bases: Vec<u64> = events.iter().map(|event| event.period).collect();
         let govern = Self {
             governor,
