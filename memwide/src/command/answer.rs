@@ -56,7 +56,7 @@ pub(super) fn ask(
     found(client, path, params, link).map(table)
 }
 
-/// Columns that terminals of fewer than 180 columns do without.
+/// Columns that are left out first where there is no room for names.
 const WIDE: &[&str] = &[
     "build_id",
     "module",
@@ -73,7 +73,7 @@ const WIDE: &[&str] = &[
     "n_stlb_walk",
     "n_hitm_rmt",
 ];
-/// Those that terminals of fewer than 120 do without, besides.
+/// Those that are left out next.
 const MIDDLE: &[&str] = &[
     "tier",
     "weight",
@@ -126,25 +126,20 @@ pub(super) fn readable(table: Table, format: Format, by: &str) -> Table {
 pub(super) fn readable_at(mut table: Table, width: usize, by: &str) -> Table {
     let units = row_units(&mut table);
     table.keep_columns(|name| !units.iter().any(|unit| unit == name));
-    fitting(table, width, by).narrowed(width)
+    let few: &[&[&str]] = &[WIDE, MIDDLE];
+    for left_out in 0..few.len() {
+        let shown = without(&table, &few[..left_out], by).narrowed(width);
+        if shown.fits(width) {
+            return shown;
+        }
+    }
+    without(&table, few, by).narrowed(width)
 }
 
-fn fitting(mut table: Table, width: usize, by: &str) -> Table {
-    let has_room = |name: &str| {
-        name == by
-            || (width >= 180 || !WIDE.contains(&name)) && (width >= 120 || !MIDDLE.contains(&name))
-    };
-    let keep: Vec<bool> = table
-        .columns
-        .iter()
-        .map(|column| has_room(&column.name))
-        .collect();
-    let mut kept = keep.iter();
-    table.columns.retain(|_| kept.next() == Some(&true));
-    for row in &mut table.rows {
-        let mut kept = keep.iter();
-        row.retain(|_| kept.next() == Some(&true));
-    }
+/// Without these columns, but with that which orders rows.
+fn without(table: &Table, columns: &[&[&str]], by: &str) -> Table {
+    let mut table = table.clone();
+    table.keep_columns(|name| name == by || !columns.iter().any(|of| of.contains(&name)));
     table
 }
 
@@ -283,21 +278,24 @@ mod tests {
     #[test]
     fn people_see_what_has_room_and_what_orders_rows() {
         let names = |width: usize| -> Vec<String> {
+            let name = "a".repeat(60);
             let found = table(json!({
-                "columns": [{"name": "function"}, {"name": "samples"}, {"name": "n_locked"}, {"name": "weight"}],
-                "rows": [["f", 5, 1, 7.0]], "notes": [],
+                "columns": [{"name": "function"}, {"name": "samples"}, {"name": "n_locked"}, {"name": "hosts"}, {"name": "weight"}],
+                "rows": [[name, 5, 1, 2, 7.0]], "notes": [],
             }));
-            let fitted = fitting(found, width, "weight");
-            assert_eq!(fitted.rows[0].len(), fitted.columns.len());
-            fitted
-                .columns
-                .into_iter()
-                .map(|column| column.name)
-                .collect()
+            let shown = readable_at(found, width, "weight");
+            assert_eq!(shown.rows[0].len(), shown.columns.len());
+            let columns = shown.columns.into_iter();
+            columns.map(|column| column.name).collect()
         };
-        assert_eq!(names(80), ["function", "samples", "weight"]);
-        assert_eq!(names(120), ["function", "samples", "weight"]);
-        assert_eq!(names(200), ["function", "samples", "n_locked", "weight"]);
+        // Of a name 40 characters are shown before further columns are.
+        let most = ["function", "samples", "weight"];
+        assert_eq!(names(40), most);
+        assert_eq!(names(60), most);
+        assert_eq!(names(66), ["function", "samples", "hosts", "weight"]);
+        let all = ["function", "samples", "n_locked", "hosts", "weight"];
+        assert_eq!(names(74), all);
+        assert_eq!(names(200), all);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use super::{Table, text};
 use crate::cli::Format;
 use serde_json::Value;
 
+/// Of a name so many characters are worth more than a further column.
+const NAME_SHOWN: usize = 40;
+
 impl Table {
     /// Without columns that are empty in every row, as wide as the terminal; programs see all.
     pub(crate) fn readable(self, format: Format) -> Self {
@@ -20,7 +23,7 @@ impl Table {
             return self;
         }
         self.keep_where(|cells| !cells.iter().all(|cell| is_silent(cell)));
-        if self.rows.len() > 1 && text::natural_width(&self) > width {
+        if self.rows.len() > 1 && text::natural_width(&self, usize::MAX) > width {
             let mut same = Vec::new();
             for (at, column) in self.columns.iter().enumerate() {
                 if let Some(text) = self.same(at) {
@@ -34,6 +37,11 @@ impl Table {
             }
         }
         self
+    }
+
+    /// Whether that is wide enough for names of [`NAME_SHOWN`] characters and for all numbers.
+    pub(crate) fn fits(&self, width: usize) -> bool {
+        text::natural_width(self, NAME_SHOWN) <= width
     }
 
     /// The text that every row has in a column of texts.

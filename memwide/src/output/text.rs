@@ -56,11 +56,14 @@ pub(super) fn lines(table: &Table, width: usize) -> (Vec<String>, Vec<String>) {
     (header, rows)
 }
 
-/// Characters of a line in which nothing is cut.
-pub(super) fn natural_width(table: &Table) -> usize {
+/// Characters of a line in which nothing is cut but names of more than so many characters.
+pub(super) fn natural_width(table: &Table, names: usize) -> usize {
     let (cells, right) = laid_out(table);
     let widths = fit(&cells, &right, usize::MAX);
-    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+    let gaps = GAP.len() * widths.len().saturating_sub(1);
+    let shown = widths.iter().zip(&right);
+    let shown = shown.map(|(width, right)| if *right { *width } else { names.min(*width) });
+    shown.sum::<usize>() + gaps
 }
 
 /// The cells of header, units and rows; and which columns are of numbers.

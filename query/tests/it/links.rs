@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-use crate::support::{Running, encoded, running};
+use crate::support::{Running, encoded, forget_now, running};
 use crate::truth::ALL;
 
 /// The API's address of what an address of the page shows.
@@ -20,13 +20,7 @@ fn rows(answer: &Json) -> Json {
     let mut same: Json = ["columns", "rows", "other", "parts"]
         .map(|name| answer[name].clone())
         .into();
-    let columns = answer["columns"].as_array().unwrap().iter();
-    let names = columns.map(|column| column["name"] == "silent_seconds");
-    for (at, _) in names.enumerate().filter(|(_, is_of_now)| *is_of_now) {
-        for row in same[1].as_array_mut().unwrap() {
-            row[at] = Json::Null;
-        }
-    }
+    forget_now(&answer["columns"], &mut same[1]);
     same
 }
 

@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let mut params = answer::params(&args.filter)?;
-    if args.filter.since.is_none() {
+    if args.filter.since.is_none() && args.filter.until.is_none() {
         params.push(("since".to_owned(), "-15m".to_owned()));
     }
     if args.per_host {
