@@ -57,7 +57,7 @@ fn ours(file: &Path) -> Vec<String> {
         .args([
             "script",
             "--symfs",
-            "/nonexistent",
+            "/sys/kernel",
             "--kallsyms",
             "/dev/null",
         ])

@@ -14,7 +14,7 @@ pub(crate) fn exists() -> bool {
 }
 
 /// Arguments that keep both from finding any symbols: for files of other machines.
-pub(crate) const NO_SYMBOLS: [&str; 4] = ["--symfs", "/nonexistent", "--kallsyms", "/dev/null"];
+pub(crate) const NO_SYMBOLS: [&str; 4] = ["--symfs", "/sys/kernel", "--kallsyms", "/dev/null"];
 
 /// What `perf ARGS… -f -i FILE` prints.
 pub(crate) fn perf(args: &[&str], file: &Path) -> String {
