@@ -9,7 +9,7 @@ use memwide_proto::v1::EventDesc;
 use crate::claim::Claim;
 use crate::identity::Cgroup;
 use crate::section::Growing;
-use crate::select::Selection;
+use crate::select::{Selection, retain_samples};
 use crate::strange::Strange;
 
 /// Whether records of this type travel with the samples.
@@ -236,18 +236,22 @@ impl Collected {
         ids: &mut Ids,
         mut decide: impl FnMut(&mut [u8], u32) -> Fate,
     ) {
-        let (mut at, mut end) = (from, from);
-        while let Some(rest) = self.samples.get_mut(at..)
-            && let Ok((record, _)) = RawRecord::split_first(rest)
-        {
-            let size = record.size();
-            let id = record.first_word().filter(|_| record.is_sample());
-            let event = id.and_then(|id| ids.ordinal(id));
-            let fate = match (event, rest.get_mut(..size)) {
-                (Some(event), Some(sample)) => decide(sample, event),
-                _ => Fate::Keep,
+        let Self {
+            samples,
+            whole,
+            sample_records,
+            tallies,
+            ..
+        } = self;
+        retain_samples(samples, from, |sample| {
+            let id = RawRecord::new(sample)
+                .ok()
+                .and_then(|record| record.first_word());
+            let Some(event) = id.and_then(|id| ids.ordinal(id)) else {
+                return true;
             };
-            if let Some(tally) = event.and_then(|event| self.tallies.get_mut(event as usize)) {
+            let fate = decide(sample, event);
+            if let Some(tally) = tallies.get_mut(event as usize) {
                 match fate {
                     Fate::Keep => {}
                     Fate::Twin(_) => {
@@ -261,20 +265,14 @@ impl Collected {
                 }
             }
             if let Fate::Twin(twin) = fate
-                && let Some(tally) = self.tallies.get_mut(twin as usize)
+                && let Some(tally) = tallies.get_mut(twin as usize)
             {
                 tally.produced += 1;
             }
-            if fate == Fate::Drop {
-                self.sample_records -= 1;
-            } else {
-                self.samples.copy_within(at..at + size, end);
-                end += size;
-            }
-            at += size;
-        }
-        self.samples.truncate(end);
-        self.whole = end;
+            *sample_records -= u32::from(fate == Fate::Drop);
+            fate != Fate::Drop
+        });
+        *whole = samples.len();
     }
 
     /// Counts what a side-band ring gave (appended to `side_band` from byte `from` on).

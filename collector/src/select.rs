@@ -222,20 +222,16 @@ impl Selection {
         from: usize,
         mut dropped: impl FnMut(u64),
     ) {
-        let (mut at, mut end) = (from, from);
-        while let Some(rest) = records.get(at..)
-            && let Ok((record, _)) = RawRecord::split_first(rest)
-        {
-            let size = record.size();
-            if record.is_sample() && !self.wants(record) {
+        retain_samples(records, from, |sample| {
+            let Ok(record) = RawRecord::new(sample) else {
+                return true;
+            };
+            let wants = self.wants(record);
+            if !wants {
                 dropped(record.first_word().unwrap_or(0));
-            } else {
-                records.copy_within(at..at + size, end);
-                end += size;
             }
-            at += size;
-        }
-        records.truncate(end);
+            wants
+        });
         self.forget_ended();
     }
 
@@ -246,6 +242,28 @@ impl Selection {
             self.last_cgroup.remove(&pid);
         }
     }
+}
+
+/// Of `records` from byte `from` on, which are whole, keeps the samples that `keep` wants (and may change), and all that are
+/// none.
+pub(crate) fn retain_samples(
+    records: &mut Vec<u8>,
+    from: usize,
+    mut keep: impl FnMut(&mut [u8]) -> bool,
+) {
+    let (mut at, mut end) = (from, from);
+    while let Some(rest) = records.get_mut(at..)
+        && let Ok((record, _)) = RawRecord::split_first(rest)
+    {
+        let (size, is_sample) = (record.size(), record.is_sample());
+        let sample = rest.get_mut(..size).filter(|_| is_sample);
+        if sample.is_none_or(&mut keep) {
+            records.copy_within(at..at + size, end);
+            end += size;
+        }
+        at += size;
+    }
+    records.truncate(end);
 }
 
 impl Rule {

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Cursor, u64_at};
 use crate::sample_id::TrailerLayout;
-use crate::{Attr, RawRecord, RecordError, branch_sample, read_format, sample};
+use crate::{Attr, HEADER_LEN, RawRecord, RecordError, branch_sample, read_format, sample};
 
 /// Why the samples of an event cannot be read: a field's place would be a guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -380,6 +380,12 @@ impl SampleLayout {
 
     pub(crate) fn has(&self, mask: u64) -> bool {
         self.sample_type & mask != 0
+    }
+
+    /// Where samples say their period, in bytes from the start of the record; `None` if they do not.
+    pub fn period_at(&self) -> Option<usize> {
+        let at = self.fixed.get(slot::PERIOD)?;
+        Some(HEADER_LEN + at)
     }
 
     /// The time of a record of this event, sample or not, in nanoseconds of its clock; without

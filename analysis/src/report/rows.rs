@@ -115,8 +115,8 @@ struct Waiting {
 struct Adds {
     weight: u64,
     period: u64,
-    ins_lat: u16,
-    retire_lat: u16,
+    ins_lat: u64,
+    retire_lat: u64,
     /// Of the estimator that `overhead` rests on.
     value: f64,
 }
@@ -174,13 +174,13 @@ impl Rows {
         let Some(by) = self.by.get(event) else {
             return;
         };
-        let weight = sample.weight().unwrap_or_default();
+        let measures = Measures::of(sample);
         let adds = Adds {
-            weight: weight.weight,
-            period: sample.period,
-            ins_lat: weight.ins_lat,
-            retire_lat: weight.retire_lat,
-            value: Measures::of(sample).value(*by),
+            weight: measures.weight,
+            period: measures.period,
+            ins_lat: measures.ins_lat,
+            retire_lat: measures.retire_lat,
+            value: measures.value(*by),
         };
         let word = data_src(sample);
         let event = u32::try_from(event).unwrap_or(u32::MAX);
@@ -276,8 +276,8 @@ impl Rows {
         if adds.ins_lat | adds.retire_lat != 0
             && let Some(rest) = self.rest.get_mut(at)
         {
-            rest.ins_lat += u64::from(adds.ins_lat);
-            rest.retire_lat += u64::from(adds.retire_lat);
+            rest.ins_lat += adds.ins_lat;
+            rest.retire_lat += adds.retire_lat;
         }
     }
 

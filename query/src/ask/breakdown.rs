@@ -120,10 +120,7 @@ impl Ask for Breakdown {
 
     fn plan(&self) -> Plan {
         let filter = &self.filter;
-        let mut needs: Vec<Dimension> = filter
-            .dimensions()
-            .map(|(dimension, _)| dimension)
-            .collect();
+        let mut needs = filter.needs();
         needs.extend(self.by.iter().map(|by| by.needs()));
         let table = Table::choose(
             &[Table::Mix, Table::Functions, Table::Samples],

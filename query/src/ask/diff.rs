@@ -140,13 +140,9 @@ fn named(filter: &Filter) -> String {
 
 /// Functions and their shares on one side.
 fn side(filter: &Filter) -> Plan {
-    let needs: Vec<Dimension> = filter
-        .dimensions()
-        .map(|(dimension, _)| dimension)
-        .collect();
     let table = Table::choose(
         &[Table::Fleet, Table::Functions, Table::Samples],
-        &needs,
+        &filter.needs(),
         filter.range,
     );
     let rounded = table.rounded(filter);

@@ -284,11 +284,11 @@ fn part(
         filter.clone()
     };
     let needs = |filter: &Filter, further: &[&str]| -> Vec<Dimension> {
-        let asked = filter.dimensions().map(|(dimension, _)| dimension);
         let of_keys = Dimension::ALL
             .iter()
             .copied()
             .filter(|known| further.contains(&known.name()));
+        let asked = filter.needs().into_iter();
         asked.chain(of_keys).chain([Dimension::Host]).collect()
     };
     let all = [Table::Mix, Table::Functions, Table::Samples];

@@ -48,6 +48,11 @@ fn group() -> String {
     format!("multiIf({cases}'not told')")
 }
 
+/// What a table must have: rows are by context, whatever is asked for.
+fn needs(filter: &Filter) -> Vec<Dimension> {
+    [filter.needs().as_slice(), &[Dimension::Context]].concat()
+}
+
 impl Ask for Kernel {
     const DIMENSIONS: &'static [Dimension] = Dimension::ALL;
     const EXTRA: &'static [Extra] = &[];
@@ -58,8 +63,7 @@ impl Ask for Kernel {
 
     fn plan(&self) -> Plan {
         let filter = &self.filter;
-        let asked = filter.dimensions().map(|(dimension, _)| dimension);
-        let needs: Vec<Dimension> = asked.chain([Dimension::Context]).collect();
+        let needs = needs(filter);
         let table = Table::choose(
             &[Table::Mix, Table::Functions, Table::Samples],
             &needs,
@@ -112,8 +116,7 @@ impl Ask for Kernel {
         if rows.is_empty() {
             return Vec::new();
         }
-        let asked = self.filter.dimensions().map(|(dimension, _)| dimension);
-        let needs: Vec<Dimension> = asked.chain([Dimension::Context]).collect();
+        let needs = needs(&self.filter);
         let table = Table::exact(&[Table::Functions, Table::Samples], &needs, plan.range);
         let mut statement = Statement::default();
         let keys = ["function", "module", "context", "tier", "event"];

@@ -4,7 +4,7 @@
 //! looks after it, here the test as a liveness probe would, there the supervisor of `memwide up`.
 
 use crate::cases::{SOON, diary, finish, order, says, skip};
-use crate::keeping::send;
+use crate::keeping::made;
 use crate::{check, ready, start};
 use async_nats::jetstream;
 use memwide_simulator::Fleet;
@@ -170,7 +170,7 @@ fn up_starts_nats_server_again_whose_disk_was_full() {
         args: vec!["--no-collect".to_owned()],
     });
     let fleets = [1, 2].map(|epoch| Fleet::new("full", 3, &[], 500, epoch));
-    send(&up, &fleets[0]);
+    up.send(&fleets[0], 10);
     let beside = Beside::new(&up);
     assert!(beside.is_taken());
     until("a write fails", SOON, || {
@@ -188,11 +188,8 @@ fn up_starts_nats_server_again_whose_disk_was_full() {
     until("it is started again", SOON, restarted);
     disk.make_room();
     until("with room it is taken", SOON, || beside.is_taken());
-    send(&up, &fleets[1]);
-    let made: u64 = fleets
-        .iter()
-        .map(|fleet| fleet.truth().samples(|_| true))
-        .sum();
+    up.send(&fleets[1], 10);
+    let made = made(&fleets);
     for sql in [
         "SELECT count() FROM samples",
         "SELECT uniqExact(source_id, batch, time) FROM samples",

@@ -2,7 +2,6 @@
 
 use crate::cases::{SOON, diary, finish, order, skip};
 use crate::{settled, start};
-use memwide_service::CancellationToken;
 use memwide_simulator::Fleet;
 use memwide_tests::{Deployment, Up, UpOptions, until};
 use std::path::Path;
@@ -63,15 +62,10 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.unwrap().success());
 }
 
-pub(crate) fn send(up: &Up, fleet: &Fleet) {
-    let address = up.get("status")["ingest_address"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let endpoint = format!("http://{}", address.trim_start_matches("http://"));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let sent = fleet.send(&endpoint, 10, CancellationToken::new());
-    runtime.block_on(sent).unwrap();
+/// Samples that fleets made.
+pub(crate) fn made(fleets: &[Fleet]) -> u64 {
+    let of = fleets.iter();
+    of.map(|fleet| fleet.truth().samples(|_| true)).sum()
 }
 
 /// The data folder of `memwide up` is all there is: killed right after batches were committed, copied, started elsewhere.
@@ -87,15 +81,12 @@ fn a_copy_of_the_data_folder_goes_on_where_the_original_was_killed() {
     };
     let mut up = Up::start(&options("first"));
     let fleets = [1, 2].map(|epoch| Fleet::new("kept", 3, &[], 500, epoch));
-    send(&up, &fleets[0]);
+    up.send(&fleets[0], 10);
     up.kill();
     copy(&folder.path().join("first"), &folder.path().join("second"));
     let up = Up::start(&options("second"));
-    send(&up, &fleets[1]);
-    let made: u64 = fleets
-        .iter()
-        .map(|fleet| fleet.truth().samples(|_| true))
-        .sum();
+    up.send(&fleets[1], 10);
+    let made = made(&fleets);
     for sql in [
         "SELECT count() FROM samples",
         "SELECT uniqExact(source_id, batch, time) FROM samples",

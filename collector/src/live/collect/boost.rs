@@ -9,8 +9,9 @@
 
 use std::time::{Duration, Instant};
 
-use memwide_perf_abi::{Attr, HEADER_LEN, sample};
+use memwide_perf_abi::{Attr, HEADER_LEN, SampleLayout};
 use memwide_proto::v1::{EventCount, EventDesc};
+use memwide_service::retry::{Jitter as _, RandomJitter};
 
 use super::{Collect, Work};
 use crate::batch::{Collected, Fate, Ids, Tally};
@@ -43,7 +44,7 @@ pub(super) struct Boost {
     stage: Stage,
     /// By place of the event; `None`: its period is as ever.
     twins: Vec<Option<Twin>>,
-    random: u64,
+    random: RandomJitter,
 }
 
 /// An event's other half.
@@ -61,11 +62,12 @@ impl Twin {
     fn of(event: &OpenEvent, base: u64, factor: u32, events: usize) -> Option<Self> {
         let one_of = base / shorter(base, factor);
         let attr = Attr::parse(&event.desc.attr).ok()?;
+        let layout = SampleLayout::new(&attr).ok()?;
         let events = u32::try_from(events).ok()?;
         (one_of > 1).then(|| Self {
             ordinal: event.desc.ordinal + events,
             one_of,
-            period_at: attr.samples(sample::PERIOD).then(|| period_at(&attr)),
+            period_at: layout.period_at(),
         })
     }
 
@@ -79,22 +81,6 @@ fn shorter(base: u64, factor: u32) -> u64 {
     base.div_ceil(u64::from(factor.max(1))).max(1)
 }
 
-/// Where a sample says its period.
-fn period_at(attr: &Attr) -> usize {
-    let before = [
-        sample::IDENTIFIER,
-        sample::IP,
-        sample::TID,
-        sample::TIME,
-        sample::ADDR,
-        sample::ID,
-        sample::STREAM_ID,
-        sample::CPU,
-    ];
-    let words = before.iter().filter(|field| attr.samples(**field)).count();
-    HEADER_LEN + words * 8
-}
-
 impl Boost {
     fn new(order: Order, it: &Collect, now: Instant) -> Option<Self> {
         let mut target = Selection::new(&order.select).ok().flatten()?;
@@ -103,7 +89,7 @@ impl Boost {
         }
         Some(Self {
             until: now + Duration::from_secs(order.seconds.into()),
-            random: order.id | 1,
+            random: RandomJitter::default(),
             twins: Vec::new(),
             stage: Stage::Asked,
             target,
@@ -133,7 +119,8 @@ impl Boost {
                 put_word(sample, HEADER_LEN, twin.id());
                 return Fate::Twin(twin.ordinal);
             }
-            if !next(random).is_multiple_of(twin.one_of) {
+            // By chance: nothing beats with it.
+            if random.next_unit() * twin.one_of as f64 >= 1.0 {
                 return Fate::Drop;
             }
             if let Some(at) = twin.period_at {
@@ -176,14 +163,6 @@ fn put_word(sample: &mut [u8], at: usize, value: u64) {
     if let Some(word) = word {
         *word = value.to_le_bytes();
     }
-}
-
-/// Xorshift: nothing beats with it.
-fn next(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random >> 8
 }
 
 impl Work {

@@ -71,13 +71,9 @@ impl Ask for Numa {
 
     fn plan(&self) -> Plan {
         let filter = &self.filter;
-        let needs: Vec<Dimension> = filter
-            .dimensions()
-            .map(|(dimension, _)| dimension)
-            .collect();
         let table = Table::choose(
             &[Table::Fleet, Table::Functions, Table::Samples],
-            &needs,
+            &filter.needs(),
             filter.range,
         );
         let (range, rounded) = table.rounded(filter);

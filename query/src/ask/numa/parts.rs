@@ -47,8 +47,7 @@ fn of(further: impl IntoIterator<Item = Column>) -> Vec<Column> {
 }
 
 fn table(candidates: &[Table], filter: &Filter, further: &[Dimension], plan: &Plan) -> Table {
-    let asked = filter.dimensions().map(|(dimension, _)| dimension);
-    let needs: Vec<Dimension> = asked.chain(further.iter().copied()).collect();
+    let needs = [filter.needs().as_slice(), further].concat();
     Table::exact(candidates, &needs, plan.range)
 }
 
