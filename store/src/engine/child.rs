@@ -17,7 +17,7 @@ use super::ffi::{Engine, exit_now};
 use super::http::{Face, random_text, router};
 use super::options::EngineOptions;
 use super::pool::{Pool, Sessions, Stopper, kill};
-use super::{READER_PASSWORD, READY, WRITER_PASSWORD, config};
+use super::{READER_PASSWORD, READY, WRITER_PASSWORD, config, torn};
 use crate::error::StoreError;
 
 /// Time for running inserts to commit once the engine is told to stop.
@@ -128,9 +128,16 @@ fn open_engine(options: &EngineOptions) -> Result<(Sessions, super::ffi::Connect
         fs::canonicalize(&options.data).map_err(StoreError::io(format!("resolve {at}")))?;
     env::set_current_dir(&folder).map_err(StoreError::io(format!("enter {at}")))?;
     let config = config::write(options, &folder)?;
+    let tables = folder.join("engine");
+    for part in torn::free_tokens(&tables)? {
+        tracing::warn!(
+            part,
+            "an insert was torn by a crash: its token is free again"
+        );
+    }
     let engine = Engine::load(&options.library)?;
     let arguments = [
-        format!("--path={}", folder.join("engine").display()),
+        format!("--path={}", tables.display()),
         format!("--config-file={}", config.display()),
     ];
     let sessions = Sessions {

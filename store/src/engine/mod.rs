@@ -21,6 +21,7 @@ mod parent;
 mod pool;
 mod request;
 mod statement;
+mod torn;
 
 pub use child::run_child;
 pub use ffi::LoadError;
