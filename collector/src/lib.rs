@@ -11,6 +11,7 @@
 
 mod batch;
 mod central;
+mod check;
 mod claim;
 mod clock;
 mod config;

@@ -7,13 +7,11 @@ mod kernel_code;
 mod places;
 mod refusals;
 mod split;
-mod tls;
 mod vdso;
 
 pub use places::Places;
 pub(crate) use refusals::{DAMAGED, OTHER_DEBUG, remedy_of};
 pub use refusals::{Refusal, Refusals};
-pub use tls::TLS;
 
 use crate::identity::{Identity, Kind};
 use crate::local::{ObjectRequest, ObjectSource};

@@ -163,7 +163,7 @@ pub(crate) struct UpArgs {
     /// Use this ClickHouse instead of the embedded engine
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// Configuration file of the collector on this machine (TOML)
+    /// Configuration file (TOML): the keys of the collector on this machine, and `[limits]` and `[[rules]]` of the query service
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

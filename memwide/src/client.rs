@@ -1,6 +1,6 @@
 //! Client of the query service's HTTP API.
 
-use memwide_decoder::edge::TLS;
+use memwide_service::tls::TLS;
 use serde_json::Value;
 use std::time::Duration;
 

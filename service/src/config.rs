@@ -117,6 +117,44 @@ pub enum ConfigError {
     },
 }
 
+/// A value that its type takes and its meaning does not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Its key, its tables joined by dots; what stands in a list by its number from 0 (`rules.0.name`).
+    pub key: String,
+    /// Why not, and what to write instead.
+    pub reason: String,
+}
+
+impl Wrong {
+    /// A value that is not what it should be.
+    pub fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// A number that has to lie between two others.
+    pub fn unless_within<N: Copy + PartialOrd + fmt::Display>(
+        key: &str,
+        value: N,
+        (least, most): (N, N),
+        unit: &str,
+    ) -> Result<(), Self> {
+        if least <= value && value <= most {
+            return Ok(());
+        }
+        let unit = if unit.is_empty() {
+            String::new()
+        } else {
+            format!(" {unit}")
+        };
+        let reason = format!("{value} is not from {least} to {most}{unit}");
+        Err(Self::new(key, reason))
+    }
+}
+
 impl ConfigError {
     /// Exit code of a process that cannot start because of this.
     pub fn exit_code(&self) -> u8 {
@@ -154,6 +192,17 @@ impl<T: Serialize> Resolved<T> {
             out.insert(key.to_owned(), row);
         });
         Value::Object(out)
+    }
+
+    /// The same if `check` finds nothing that only its meaning forbids.
+    pub fn checked(self, check: impl FnOnce(&T) -> Result<(), Wrong>) -> Result<Self, ConfigError> {
+        let wrong = check(&self.value);
+        wrong.map_err(|wrong| ConfigError::WrongValue {
+            place: self.place(&wrong.key).clone(),
+            key: tree::without_numbers(&wrong.key),
+            reason: wrong.reason,
+        })?;
+        Ok(self)
     }
 
     /// Where the value of `key` was given.
@@ -258,6 +307,7 @@ impl<T: Serialize + DeserializeOwned + Default> Loader<T> {
                         key: key.to_owned(),
                         value: value.clone(),
                         place: Place::Flag,
+                        within: Vec::new(),
                     });
                 }
             });
@@ -279,7 +329,15 @@ impl<T: Serialize + DeserializeOwned + Default> Loader<T> {
             Ok(value) => value,
             Err(error) => return Err(blame::<T>(&known, &given, &error)),
         };
-        let places = given.into_iter().map(|one| (one.key, one.place)).collect();
+        let mut places = BTreeMap::new();
+        for one in given {
+            // A list that was given again hides where the tables of the other one stood.
+            let below = format!("{}.", one.key);
+            places.retain(|key: &String, _| !key.starts_with(&below));
+            let within = one.within.iter();
+            places.extend(within.map(|(key, place)| (format!("{below}{key}"), place.clone())));
+            places.insert(one.key, one.place);
+        }
         Ok(Resolved { value, places })
     }
 }
@@ -290,6 +348,16 @@ struct Given {
     key: String,
     value: Value,
     place: Place,
+    /// Of a list of tables of a file: where each table and each of its keys stands.
+    within: Vec<(String, Place)>,
+}
+
+impl Given {
+    /// Where what is at `key` within this value was given, or at least the value.
+    fn place_within(&self, key: &str) -> &Place {
+        let found = self.within.iter().find(|(known, _)| known == key);
+        found.map_or(&self.place, |(_, place)| place)
+    }
 }
 
 fn read_file(path: &Path, required: bool) -> Result<Vec<Given>, ConfigError> {
@@ -304,10 +372,16 @@ fn read_file(path: &Path, required: bool) -> Result<Vec<Given>, ConfigError> {
         }
     };
     let rows = file::parse(path, &text)?;
+    let at = |line| Place::File(path.to_owned(), line);
     let given = rows.into_iter().map(|row| Given {
         key: row.key,
         value: row.value,
-        place: Place::File(path.to_owned(), row.line),
+        place: at(row.line),
+        within: row
+            .within
+            .into_iter()
+            .map(|(key, line)| (key, at(line)))
+            .collect(),
     });
     Ok(given.collect())
 }
@@ -335,6 +409,7 @@ fn variable(known: &Value, name: String, text: &str) -> Given {
         key,
         value,
         place: Place::Variable(name),
+        within: Vec::new(),
     }
 }
 
@@ -345,19 +420,46 @@ fn blame<T: DeserializeOwned>(
     together: &serde_json::Error,
 ) -> ConfigError {
     for one in given {
-        let mut alone = known.clone();
-        tree::set(&mut alone, &one.key, one.value.clone());
-        if let Err(error) = serde_json::from_value::<T>(alone) {
+        let tried = |value: Value| {
+            let mut alone = known.clone();
+            tree::set(&mut alone, &one.key, value);
+            serde_json::from_value::<T>(alone).err()
+        };
+        if let Some(error) = tried(one.value.clone()) {
+            let (within, reason) = blame_within(&one.value, &tried)
+                .unwrap_or_else(|| (String::new(), error.to_string()));
             return ConfigError::WrongValue {
-                key: one.key.clone(),
-                place: one.place.clone(),
-                reason: error.to_string(),
+                key: tree::without_numbers(&format!("{}.{within}", one.key)),
+                place: one.place_within(&within).clone(),
+                reason,
             };
         }
     }
     ConfigError::WrongTogether {
         reason: together.to_string(),
     }
+}
+
+/// Of a list of tables: the first table that is not taken, with the key without which it would be; and why.
+fn blame_within(
+    list: &Value,
+    tried: &impl Fn(Value) -> Option<serde_json::Error>,
+) -> Option<(String, String)> {
+    for (number, item) in list.as_array()?.iter().enumerate() {
+        let alone = |item: Value| tried(Value::Array(vec![item]));
+        let Some(error) = alone(item.clone()) else {
+            continue;
+        };
+        let keys = item.as_object().into_iter().flat_map(Map::keys);
+        let guilty = keys.into_iter().find(|key| {
+            let mut without = item.clone();
+            without.as_object_mut().map(|table| table.remove(*key));
+            alone(without).is_none()
+        });
+        let place = guilty.map_or_else(|| number.to_string(), |key| format!("{number}.{key}"));
+        return Some((place, error.to_string()));
+    }
+    None
 }
 
 #[cfg(test)]

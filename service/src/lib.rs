@@ -21,6 +21,7 @@
 //! | [`rooted`] | files of a process as it sees them |
 //! | [`spelling`] | which known word somebody may have meant |
 //! | [`pattern`] | names by patterns, as people write them in rules |
+//! | [`tls`] | whom to believe over HTTPS |
 //! | [`clock`] | the only place that asks what time it is |
 //! | [`exit`] | exit codes |
 //! | [`build_info`] | what was built, from which commit |
@@ -43,6 +44,7 @@ pub mod run;
 pub mod single;
 pub mod spelling;
 pub mod telemetry;
+pub mod tls;
 
 /// Cancelled when the process is to stop; clones share the state.
 pub use tokio_util::sync::CancellationToken;

@@ -58,6 +58,8 @@ pub struct UpOptions {
     pub data: Option<PathBuf>,
     /// Further arguments.
     pub args: Vec<String>,
+    /// Further variables of its environment.
+    pub env: Vec<(String, String)>,
 }
 
 /// A running `memwide up`; dropping it kills it.
@@ -95,6 +97,7 @@ impl Up {
             ])
             .arg(&data)
             .args(&options.args)
+            .envs(options.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -8,23 +8,38 @@
 
 use memwide_simulator::Fleet;
 use memwide_tests::{Up, UpOptions, tools_missing, until, until_some};
-use std::io::{Read as _, Write as _};
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// From a key to what it shows; slow machines under load included.
 const SHOWN_WITHIN: Duration = Duration::from_secs(30);
 
-/// A server with a simulated fleet.
-fn served() -> Option<Up> {
+/// Rows that a statement may give, by the file of the server.
+const ROWS_MAX: u64 = 5_000;
+
+/// A server with a simulated fleet, and a file that tells it bounds and rules.
+fn served(folder: &Path, hook: Option<&Hook>) -> Option<Up> {
     if let Some(missing) = tools_missing() {
         eprintln!("skipped: {missing}");
         return None;
     }
+    let config = folder.join("up.toml");
+    let hook = hook.map_or_else(String::new, |hook| format!("webhook = \"{}\"", hook.url));
+    let text = format!(
+        "[limits]\nrows = {ROWS_MAX}\n[[rules]]\nname = \"always\"\nsql = \"SELECT 1 AS one\"\n{hook}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let certificate = folder.join("cert.pem").display().to_string();
     let up = Up::start(&UpOptions {
-        data: None,
-        args: vec!["--no-collect".to_owned()],
+        args: ["--no-collect", "--config", config.to_str().unwrap()]
+            .map(str::to_owned)
+            .to_vec(),
+        env: vec![("SSL_CERT_FILE".to_owned(), certificate)],
+        ..UpOptions::default()
     });
     let fleet = Fleet::new("sim", 3, &[1], 400, 1);
     up.send(&fleet, 6);
@@ -53,10 +68,118 @@ fn well(up: &Up, args: &[&str]) -> (Vec<u8>, String) {
 
 #[test]
 fn commands_ask_a_server() {
-    let Some(up) = served() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let hook = Hook::start(folder.path());
+    let Some(up) = served(folder.path(), hook.as_ref()) else {
+        return;
+    };
+    configured(&up, hook);
     exports(&up);
     links(&up);
     top(&up);
+}
+
+/// Somebody who is told of rules over HTTPS.
+struct Hook {
+    url: String,
+    server: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        drop(self.server.kill());
+        drop(self.server.wait());
+    }
+}
+
+impl Hook {
+    /// `None`, said loudly, without `openssl`. Its certificate is `cert.pem` in the folder.
+    fn start(folder: &Path) -> Option<Self> {
+        let made = Command::new("openssl")
+            .args([
+                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+            ])
+            .args([
+                "-subj",
+                "/CN=localhost",
+                "-keyout",
+                "key.pem",
+                "-out",
+                "cert.pem",
+            ])
+            .args(["-addext", "subjectAltName=DNS:localhost"])
+            .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+            .current_dir(folder)
+            .output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: there is no `openssl`");
+            return None;
+        }
+        let mut server = Command::new("openssl")
+            .args(["s_server", "-accept", "127.0.0.1:0", "-key", "key.pem"])
+            .args(["-cert", "cert.pem"])
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(server.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.starts_with("ACCEPT") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "openssl ended");
+        }
+        let port = line.trim().rsplit(':').next().unwrap();
+        let url = format!("https://localhost:{port}/hook");
+        Some(Self { url, server, said })
+    }
+
+    /// The body of the first request, which is answered.
+    fn told(mut self) -> String {
+        let mut request = String::new();
+        while !request.contains("\r\n\r\n") {
+            let read = self.said.read_line(&mut request);
+            assert!(read.unwrap() > 0, "openssl ended: {request}");
+        }
+        let lower = request.to_lowercase();
+        let length = lower.split_once("content-length: ").unwrap().1;
+        let length = length.split_once("\r\n").unwrap().0.parse().unwrap();
+        let mut body = vec![0; length];
+        self.said.read_exact(&mut body).unwrap();
+        let mut answer = self.server.stdin.take().unwrap();
+        answer
+            .write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+            .unwrap();
+        String::from_utf8(body).unwrap()
+    }
+}
+
+/// Bounds and rules of the file are in force, and a rule tells its webhook over HTTPS.
+fn configured(up: &Up, hook: Option<Hook>) {
+    let above = ROWS_MAX + 1;
+    let refused = up.try_sql(&format!("SELECT time FROM samples LIMIT {above}"));
+    let refused = refused.unwrap_err();
+    assert!(refused.contains(&ROWS_MAX.to_string()), "{refused}");
+    let rules = until_some("the rule was asked", SHOWN_WITHIN, || {
+        let rules = up.get("rules");
+        (rules["rules"][0]["state"] == "firing").then_some(rules)
+    });
+    assert_eq!(rules["rules"][0]["name"], "always");
+    if let Some(hook) = hook {
+        let (send, told) = sync_channel(1);
+        std::thread::spawn(move || send.send(hook.told()));
+        let told = told.recv_timeout(SHOWN_WITHIN).unwrap();
+        assert!(
+            told.contains("\"always\"") && told.contains("\"firing\""),
+            "{told}"
+        );
+        until("the webhook took it", SHOWN_WITHIN, || {
+            up.metrics()
+                .contains("query_webhook_requests_total{outcome=\"taken\"} 1")
+        });
+    }
 }
 
 /// What stands on a terminal of 24 lines of 80 columns that was sent this: texts, moves to a place, everything cleared.

@@ -25,8 +25,8 @@ fn skip() -> bool {
 
 fn up(args: &[&str]) -> Up {
     Up::start(&UpOptions {
-        data: None,
         args: args.iter().map(|&arg| arg.to_owned()).collect(),
+        ..UpOptions::default()
     })
 }
 
@@ -111,6 +111,7 @@ fn kill_9_of_any_process_loses_and_doubles_nothing() {
     let options = UpOptions {
         data: Some(data.path().to_owned()),
         args: vec!["--no-collect".to_owned()],
+        ..UpOptions::default()
     };
     let mut all = 0;
     for (round, victim) in ["nats-server", "store-engine"].into_iter().enumerate() {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::config::{Config, EventConfig, Mode};
 use crate::events::machine::Machine;
-use crate::events::{AUTO, OpenError, resolve, try_open};
+use crate::events::{OpenError, try_open};
 use crate::select::Selection;
 
 /// Bytes of settings; a hundred events need less.
@@ -185,21 +185,12 @@ fn narrow(config: &mut Config, asked: Select) -> Result<(), Unfit> {
 /// Whether the events are right, and at least one of them can be had here. Those that this machine does not have are reported by
 /// the run, as for the host's own file; a name that no machine has is a mistake.
 pub(super) fn check_events(config: &Config, machine: &Machine) -> Result<(), Unfit> {
-    for event in &config.events {
-        if *event == EventConfig::named(AUTO) {
-            continue;
-        }
-        let Err(why) = resolve(event, config.callchain_frames_max, machine) else {
-            continue;
-        };
-        let is_set_wrong = event.period == Some(0) || event.freq.is_some() || event.name == AUTO;
-        if why.is_unknown || is_set_wrong {
-            return Err(Unfit::Event {
-                name: event.name.clone(),
-                reason: why.reason,
-                remedy: why.remedy,
-            });
-        }
+    if let Some((number, why)) = config.wrong_event(machine) {
+        return Err(Unfit::Event {
+            name: config.events[number].name.clone(),
+            reason: why.reason,
+            remedy: why.remedy,
+        });
     }
     match try_open(config, machine) {
         Err(error @ OpenError::NoEvent { .. }) => Err(Unfit::NoEvent(error.to_string())),

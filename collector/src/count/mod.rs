@@ -140,7 +140,7 @@ impl Counters {
 }
 
 /// Nobody has an event of this name: it is misspelt.
-fn unknown(name: &str, machine: &Machine) -> Option<RecordError> {
+pub(crate) fn unknown(name: &str, machine: &Machine) -> Option<RecordError> {
     let absent = names::find(name, machine).err()?;
     absent.is_unknown.then(|| RecordError::UnknownEvent {
         name: name.to_owned(),

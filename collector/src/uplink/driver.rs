@@ -162,7 +162,7 @@ pub async fn run(
     }
 }
 
-fn parse(endpoint: &str) -> Result<Endpoint, UplinkError> {
+pub(crate) fn parse(endpoint: &str) -> Result<Endpoint, UplinkError> {
     let address =
         Endpoint::from_shared(endpoint.to_owned()).map_err(|source| UplinkError::Endpoint {
             endpoint: endpoint.to_owned(),

@@ -6,6 +6,7 @@ mod settings;
 mod store;
 mod symbols;
 
+pub(crate) use driver::parse;
 pub use driver::{Observer, UplinkError, UplinkEvent, run};
 pub use machine::{Effect, ProtocolError, Step, Uplink};
 pub(crate) use settings::refused;

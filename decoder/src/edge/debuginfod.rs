@@ -7,7 +7,8 @@
 mod cache;
 mod progress;
 
-use super::{TLS, has_build_id, hex, read};
+use super::{has_build_id, hex, read};
+use memwide_service::tls::TLS;
 use progress::Progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -5,7 +5,7 @@ use crate::cli::{RoleArgs, StoreEngineArgs};
 use crate::failure::Failure;
 use anyhow::Context as _;
 use memwide_service::admin::{self, Admin, Readiness};
-use memwide_service::config::Loader;
+use memwide_service::config::{Loader, Wrong};
 use memwide_service::metrics::{Metric, Registry};
 use memwide_service::retry::Backoff;
 use memwide_service::run::{Tasks, stop_on_signal};
@@ -15,6 +15,7 @@ use memwide_store::{Advice, Store, StoreError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(30);
 const STORE_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// Variables of the environment that are read elsewhere.
-pub(crate) const NOT_KEYS: [&str; 3] = [
+const NOT_KEYS: [&str; 3] = [
     "MEMWIDE_ENGINE_PASSWORD",
     "MEMWIDE_ENGINE_READER_PASSWORD",
     "MEMWIDE_SERVER",
@@ -62,6 +63,11 @@ pub(crate) trait Service:
     /// Its metrics.
     const METRICS: &'static [&'static dyn Metric];
 
+    /// Refuses what only its meaning forbids.
+    fn check(&self) -> Result<(), Wrong> {
+        Ok(())
+    }
+
     /// Works until `stop` is cancelled and keeps the conditions of `readiness`.
     fn serve(
         self,
@@ -74,6 +80,10 @@ pub(crate) trait Service:
 impl Service for memwide_collector::Config {
     const NAME: &'static str = "collector";
     const METRICS: &'static [&'static dyn Metric] = memwide_collector::metrics::ALL;
+
+    fn check(&self) -> Result<(), Wrong> {
+        self.check()
+    }
 
     async fn serve(
         self,
@@ -175,6 +185,10 @@ impl Service for memwide_query::Config {
     const NAME: &'static str = "query";
     const METRICS: &'static [&'static dyn Metric] = memwide_query::metrics::ALL;
 
+    fn check(&self) -> Result<(), Wrong> {
+        self.check()
+    }
+
     async fn serve(
         self,
         listen: SocketAddr,
@@ -190,7 +204,7 @@ impl Service for memwide_query::Config {
 
 /// The engine in this process, at a fixed port: passwords come from the environment.
 pub(crate) fn store(args: &RoleArgs) -> Result<(), Failure> {
-    let resolved = resolve::<memwide_store::engine::EngineOptions>(args)?;
+    let resolved = resolve::<memwide_store::engine::EngineOptions>(args, |_| Ok(()))?;
     let Some((mut options, _)) = resolved else {
         return Ok(());
     };
@@ -208,18 +222,16 @@ pub(crate) fn store_engine(args: &StoreEngineArgs) -> Result<(), Failure> {
 }
 
 /// The configuration and how it is shown; `None` when it was only to be printed.
-fn resolve<C>(args: &RoleArgs) -> Result<Option<(C, serde_json::Value)>, Failure>
+fn resolve<C>(
+    args: &RoleArgs,
+    check: impl FnOnce(&C) -> Result<(), Wrong>,
+) -> Result<Option<(C, serde_json::Value)>, Failure>
 where
     C: Serialize + DeserializeOwned + Default,
 {
-    let mut loader = Loader::<C>::new().environment();
-    for name in NOT_KEYS {
-        loader = loader.not_a_key(name);
-    }
-    if let Some(path) = &args.config {
-        loader = loader.file(path);
-    }
-    let resolved = loader.load().map_err(Failure::usage)?;
+    let loaded = loader::<C>(args.config.as_deref()).load();
+    let checked = loaded.and_then(|resolved| resolved.checked(check));
+    let resolved = checked.map_err(Failure::usage)?;
     let shown = resolved.to_json();
     if args.print_config {
         crate::output::print_json(&shown)?;
@@ -228,9 +240,25 @@ where
     Ok(Some((resolved.value, shown)))
 }
 
+/// Defaults, the file, variables `MEMWIDE_<KEY>`.
+pub(crate) fn loader<C>(file: Option<&Path>) -> Loader<C>
+where
+    C: Serialize + DeserializeOwned + Default,
+{
+    let mut loader = Loader::new().environment();
+    for name in NOT_KEYS {
+        loader = loader.not_a_key(name);
+    }
+    match file {
+        Some(file) => loader.file(file),
+        None => loader,
+    }
+}
+
 /// Runs a service until a signal comes.
 pub(crate) fn run<S: Service>(args: &RoleArgs) -> Result<(), Failure> {
-    let Some((role, shown)) = resolve::<Role<S>>(args)? else {
+    let resolved = resolve::<Role<S>>(args, |role| role.service.check())?;
+    let Some((role, shown)) = resolved else {
         return Ok(());
     };
     let format = if args.log_json {

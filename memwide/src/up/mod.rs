@@ -4,6 +4,7 @@
 //! with this one and are restarted when they die first.
 
 mod children;
+mod config;
 mod place;
 mod say;
 mod services;
@@ -13,6 +14,7 @@ use crate::cli::UpArgs;
 use crate::failure::Failure;
 use anyhow::Context as _;
 use children::Children;
+use config::UpConfig;
 use memwide_service::run::stop_on_signal;
 use memwide_service::{admin, telemetry};
 use memwide_store::Store;
@@ -37,12 +39,12 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
         ..telemetry::Options::default()
     };
     telemetry::init(&options).map_err(Failure::usage)?;
-    let collector = services::collector_config(args.config.as_deref())?;
+    let config = UpConfig::load(args.config.as_deref()).map_err(Failure::usage)?;
     let place = Place::prepare(args.data.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let outcome = runtime.block_on(serve(args, collector, &place));
+    let outcome = runtime.block_on(serve(args, config, &place));
     // Blocking work still under way (a symbol table being read) must not hold the end back.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(outcome?)
@@ -73,11 +75,7 @@ fn refuse_addresses(args: &UpArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn serve(
-    args: &UpArgs,
-    collector: memwide_collector::Config,
-    place: &Place,
-) -> anyhow::Result<()> {
+async fn serve(args: &UpArgs, config: UpConfig, place: &Place) -> anyhow::Result<()> {
     let stop = stop_on_signal().context("cannot watch for signals")?;
     // Ports first: a taken one ends it before anything has started.
     let query_listener = admin::bind(args.listen, "--listen").await?;
@@ -102,7 +100,7 @@ async fn serve(
         let services = Services::start(
             services::Plan {
                 args,
-                collector,
+                config,
                 place,
                 children: &children,
                 query_listener,

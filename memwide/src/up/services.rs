@@ -1,21 +1,19 @@
 //! The services, each with its own stage, and what a person may ask about them.
 
 use super::children::Children;
+use super::config::UpConfig;
 use super::place::Place;
 use super::stages::Stages;
 use crate::cli::UpArgs;
-use crate::failure::Failure;
 use anyhow::Context as _;
 use memwide_collector::{Reporter, Status};
 use memwide_query::{ServiceState, StatusDetail};
 use memwide_service::admin::Readiness;
 use memwide_service::child::State;
-use memwide_service::config::Loader;
 use memwide_service::metrics::Registry;
 use memwide_service::run::Tasks;
 use memwide_service::telemetry::Chain;
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -30,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What to start.
 pub(crate) struct Plan<'a> {
     pub(crate) args: &'a UpArgs,
-    pub(crate) collector: memwide_collector::Config,
+    pub(crate) config: UpConfig,
     pub(crate) place: &'a Place,
     pub(crate) children: &'a Children,
     pub(crate) query_listener: TcpListener,
@@ -96,7 +94,7 @@ impl Services {
 
         let query = memwide_query::Config {
             store: plan.children.reader_url(database),
-            ..memwide_query::Config::default()
+            ..plan.config.query()
         };
         let detail = StatusDetail {
             ingest_address: ingest.clone(),
@@ -128,7 +126,13 @@ impl Services {
             demo: plan.args.demo,
             status,
         };
-        services.start_sources(plan.args, plan.collector, plan.place, &ingest, stages);
+        services.start_sources(
+            plan.args,
+            plan.config.collector,
+            plan.place,
+            &ingest,
+            stages,
+        );
         Ok(services)
     }
 
@@ -292,16 +296,4 @@ fn service_state(name: &str, child: &State) -> ServiceState {
         state: state.to_owned(),
         detail,
     }
-}
-
-/// The collector's configuration: defaults, the file, variables `MEMWIDE_<KEY>`.
-pub(crate) fn collector_config(file: Option<&Path>) -> Result<memwide_collector::Config, Failure> {
-    let mut loader = Loader::new().environment();
-    for name in crate::command::role::NOT_KEYS {
-        loader = loader.not_a_key(name);
-    }
-    if let Some(file) = file {
-        loader = loader.file(file);
-    }
-    Ok(loader.load().map_err(Failure::usage)?.value)
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::Query;
 use axum::http::Uri;
+use memwide_service::config::Wrong;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -16,6 +17,9 @@ use crate::ask::time::text;
 use crate::ask::{LIMIT_MAX, Name, Question};
 
 pub(crate) use watch::keep;
+
+/// Longest time between two askings.
+const EVERY_S_MAX: u64 = 7 * 24 * 3_600;
 
 /// One rule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -39,7 +43,8 @@ pub struct Rule {
     pub beyond_noise: bool,
     /// Seconds from one asking to the next; 0: 60.
     pub every_seconds: u64,
-    /// Where to POST when it starts or ceases to fire, `http://…`; empty: nowhere.
+    /// Where to POST when it starts or ceases to fire, `http://…` or `https://…`; empty: nowhere. Over HTTPS those are believed
+    /// whom this machine believes.
     pub webhook: String,
 }
 
@@ -49,6 +54,25 @@ pub struct Rule {
 pub struct RuleError {
     name: String,
     why: String,
+    /// Its place in the list, from 0, and the key that is wrong; empty: the rule.
+    number: usize,
+    key: &'static str,
+}
+
+impl From<RuleError> for Wrong {
+    fn from(error: RuleError) -> Self {
+        let key = format!("rules.{}.{}", error.number, error.key);
+        Self::new(key.trim_end_matches('.'), error.to_string())
+    }
+}
+
+/// A webhook that can be told: its scheme and its host are understood.
+fn is_webhook(url: &str) -> bool {
+    let uri = url.parse::<Uri>();
+    uri.is_ok_and(|uri| {
+        let is_spoken = matches!(uri.scheme_str(), Some("http" | "https"));
+        is_spoken && uri.host().is_some_and(|host| !host.is_empty())
+    })
 }
 
 impl Rule {
@@ -78,25 +102,46 @@ impl Rule {
             .map_err(|error| format!("{error}; {}", error.remedy()))
     }
 
-    fn check(&self, now_ns: u64) -> Result<(), String> {
+    /// The key that is wrong (empty: the rule), and why.
+    fn check(&self, now_ns: u64) -> Result<(), (&'static str, String)> {
+        let wrong = |key, why: &str| Err((key, why.to_owned()));
         if self.name.is_empty() {
-            return Err("it needs a `name`".to_owned());
+            return wrong("name", "it needs a `name`");
         }
         match (self.question.is_empty(), self.sql.trim().is_empty()) {
             (false, true) => {
-                self.asked(now_ns)?;
+                self.asked(now_ns).map_err(|why| ("question", why))?;
                 if self.column.is_empty() {
-                    return Err("say which `column` is judged".to_owned());
+                    return wrong("", "say which `column` is judged");
                 }
             }
             (true, false) => {}
-            _ => return Err("it has either a `question` or a statement `sql`".to_owned()),
+            _ => return wrong("", "it has either a `question` or a statement `sql`"),
         }
-        if !self.column.is_empty() && self.above.is_none() && self.below.is_none() {
-            return Err("say `above` or `below` what it fires".to_owned());
+        let has_bound = self.above.is_some() || self.below.is_some();
+        if !self.column.is_empty() && !has_bound {
+            return wrong("column", "say `above` or `below` what it fires");
         }
-        if !self.webhook.is_empty() && !self.webhook.starts_with("http://") {
-            return Err("`webhook` is http://HOST:PORT/PATH: there is no TLS yet".to_owned());
+        if self.column.is_empty() && (has_bound || self.beyond_noise) {
+            let key = if has_bound { "" } else { "beyond_noise" };
+            return wrong(
+                key,
+                "say which `column` is judged, or that every row fires: without `above`, `below`, `beyond_noise`",
+            );
+        }
+        if let (Some(above), Some(below)) = (self.above, self.below)
+            && above < below
+        {
+            let why = "every number is above `above` or below `below`: it would always fire";
+            return wrong("above", why);
+        }
+        if self.every_seconds > EVERY_S_MAX {
+            let why = "`every_seconds` is at most 604800, a week";
+            return wrong("every_seconds", why);
+        }
+        if !self.webhook.is_empty() && !is_webhook(&self.webhook) {
+            let why = "`webhook` is no URL; write http://HOST:PORT/PATH or https://HOST/PATH";
+            return wrong("webhook", why);
         }
         Ok(())
     }
@@ -148,14 +193,16 @@ impl Rules {
     /// Rules that can be kept.
     pub fn new(rules: Vec<Rule>, now_ns: u64) -> Result<Self, RuleError> {
         let mut names = Vec::new();
-        for rule in &rules {
-            let error = |why: String| RuleError {
+        for (number, rule) in rules.iter().enumerate() {
+            let error = |(key, why): (&'static str, String)| RuleError {
                 name: rule.name.clone(),
                 why,
+                number,
+                key,
             };
             rule.check(now_ns).map_err(error)?;
             if names.contains(&&rule.name) {
-                return Err(error("there are two of this name".to_owned()));
+                return Err(error(("name", "there are two of this name".to_owned())));
             }
             names.push(&rule.name);
         }
@@ -257,11 +304,45 @@ mod tests {
             ),
             (|rule| rule.column.clear(), "which `column`"),
             (|rule| rule.above = None, "`above` or `below`"),
-            (|rule| rule.webhook = "https://x".to_owned(), "no TLS"),
+            (|rule| rule.below = Some(0.5), "always fire"),
+            (|rule| rule.every_seconds = u64::MAX, "a week"),
+            (
+                |rule| {
+                    rule.question.clear();
+                    rule.column.clear();
+                    rule.sql = "SELECT 1".to_owned();
+                },
+                "every row fires",
+            ),
+            (|rule| rule.webhook = "ftp://x".to_owned(), "https://HOST"),
+            (|rule| rule.webhook = "https:///hook".to_owned(), "no URL"),
+            (|rule| rule.webhook = "hook".to_owned(), "no URL"),
         ] {
             let why = of(change);
             assert!(why.contains(says), "{why}");
         }
+        let spoken = |webhook: &str| {
+            let webhook = webhook.to_owned();
+            Rules::new(vec![Rule { webhook, ..rule() }], NOW)
+        };
+        for webhook in ["http://h:9000/hook", "https://h/hook", "https://[::1]:1"] {
+            assert!(spoken(webhook).is_ok(), "{webhook}");
+        }
+        let wrong = |rules| Wrong::from(Rules::new(rules, NOW).unwrap_err());
+        let unspoken = Rule {
+            name: "other".to_owned(),
+            webhook: "h".to_owned(),
+            ..rule()
+        };
+        assert_eq!(wrong(vec![rule(), unspoken]).key, "rules.1.webhook");
+        assert_eq!(
+            wrong(vec![Rule {
+                column: String::new(),
+                ..rule()
+            }])
+            .key,
+            "rules.0"
+        );
         let twice = Rules::new(vec![rule(), rule()], NOW).unwrap_err();
         assert!(twice.to_string().contains("two of this name"));
     }

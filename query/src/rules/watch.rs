@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use memwide_service::tls::TLS;
 use serde_json::Value as Json;
 
 use super::{Rule, Standing, State, described, judge};
@@ -108,10 +109,15 @@ async fn asked(service: &Service, rule: &Rule, now_ns: u64) -> Result<Vec<Json>,
 async fn deliver(rule: &Rule, says: Json) -> bool {
     let url = rule.webhook.clone();
     let sent = tokio::task::spawn_blocking(move || {
-        let agent: ureq::Agent = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_secs(TIMEOUT_S)))
-            .build()
-            .into();
+        let config =
+            ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(TIMEOUT_S)));
+        // Certificates are read for those who need them only.
+        let config = if url.starts_with("https:") {
+            config.tls_config(TLS.clone())
+        } else {
+            config
+        };
+        let agent: ureq::Agent = config.build().into();
         let mut last = None;
         for attempt in 0..TRIES {
             match agent.post(&url).send_json(&says) {

@@ -14,6 +14,8 @@ pub(super) struct Row {
     pub(super) value: Value,
     /// From 1.
     pub(super) line: usize,
+    /// Of a list of tables: each table and its keys by their place in the list (`0`, `0.name`), with their lines.
+    pub(super) within: Vec<(String, usize)>,
 }
 
 /// All values of a file, in order of key.
@@ -47,9 +49,22 @@ fn collect(prefix: &str, table: &DeTable<'_>, text: &str, rows: &mut Vec<Row>) {
                 key,
                 value: json(other),
                 line: line(text, name.span().start),
+                within: within(other, text),
             }),
         }
     }
+}
+
+fn within(value: &DeValue<'_>, text: &str) -> Vec<(String, usize)> {
+    let items = value.as_array().into_iter().flat_map(|items| items.iter());
+    let mut places = Vec::new();
+    for (number, item) in items.enumerate() {
+        let keys = item.get_ref().as_table().into_iter().flatten();
+        let keys = keys.map(|(name, _)| (name.get_ref(), line(text, name.span().start)));
+        places.extend(keys.map(|(name, line)| (format!("{number}.{name}"), line)));
+        places.push((number.to_string(), line(text, item.span().start)));
+    }
+    places
 }
 
 fn line(text: &str, offset: usize) -> usize {

@@ -12,6 +12,14 @@ struct Config {
     limit: Option<u64>,
     spool: Spool,
     labels: BTreeMap<String, String>,
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Rule {
+    name: String,
+    above: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +43,7 @@ impl Default for Config {
                 folder: "/var".to_owned(),
             },
             labels: BTreeMap::new(),
+            rules: Vec::new(),
         }
     }
 }
@@ -186,6 +195,63 @@ fn a_wrong_value_is_named_with_its_place() {
         &Value::Null,
         "wrong value for `spool.max_bytes` (variable MEMWIDE_SPOOL__MAX_BYTES): invalid value: integer `-1`, expected u64",
     );
+}
+
+#[test]
+fn a_wrong_value_in_a_list_of_tables_is_named_with_its_own_line() {
+    let file = "on = true\n[[rules]]\nname = 'a'\n\n[[rules]]\nname = 'b'\n";
+    for (line, expected) in [
+        (
+            "above = 'much'",
+            "wrong value for `rules.above` (c.toml:7): invalid type: string \"much\", expected f64",
+        ),
+        (
+            "abve = 1",
+            "wrong value for `rules.abve` (c.toml:7): unknown field `abve`, expected `name` or `above`",
+        ),
+        (
+            "abve = 1\nabov = 2",
+            "wrong value for `rules` (c.toml:5): unknown field `abov`, expected `name` or `above`",
+        ),
+    ] {
+        refused(&format!("{file}{line}"), &[], &Value::Null, expected);
+    }
+}
+
+#[test]
+fn what_only_the_meaning_forbids_is_named_with_its_place() {
+    let file = "rate = 7\n[[rules]]\nname = 'a'\n[[rules]]\nname = 'b'\nabove = 9\n";
+    let said = |variables: &[(&str, &str)], key: &str| {
+        let resolved = load(file, variables, &Value::Null).unwrap();
+        let checked = resolved.checked(|_| Err(Wrong::new(key, "too much")));
+        let text = checked.unwrap_err().to_string();
+        let (before, place) = text.split_once('(').unwrap();
+        format!("{before}({}", place.rsplit('/').next().unwrap())
+    };
+    for (key, expected) in [
+        ("rate", "wrong value for `rate` (c.toml:1): too much"),
+        ("on", "wrong value for `on` (default): too much"),
+        (
+            "rules.1.above",
+            "wrong value for `rules.above` (c.toml:6): too much",
+        ),
+        (
+            "rules.1.below",
+            "wrong value for `rules.below` (c.toml:4): too much",
+        ),
+        ("rules.7", "wrong value for `rules` (c.toml:2): too much"),
+    ] {
+        assert_eq!(said(&[], key), expected);
+    }
+    let again = [("MEMWIDE_RULES", "[{name = 'c', above = 1}, {name = 'd'}]")];
+    assert_eq!(
+        said(&again, "rules.1.above"),
+        "wrong value for `rules.above` (variable MEMWIDE_RULES): too much"
+    );
+    let within = |value| Wrong::unless_within("rate", value, (0.5, 2.0), "of it");
+    assert_eq!(within(0.5), Ok(()));
+    let over = Wrong::new("rate", "2.5 is not from 0.5 to 2 of it");
+    assert_eq!(within(2.5), Err(over));
 }
 
 #[test]

@@ -45,6 +45,15 @@ pub(super) fn knows(tree: &Value, key: &str) -> bool {
     true
 }
 
+/// A key as people write it: what stands in a list has no number there.
+pub(super) fn without_numbers(key: &str) -> String {
+    let parts = key.split('.');
+    let names: Vec<&str> = parts
+        .filter(|part| part.parse::<usize>().is_err() && !part.is_empty())
+        .collect();
+    names.join(".")
+}
+
 /// Puts `value` at a dotted key, making tables on the way.
 pub(super) fn set(tree: &mut Value, key: &str, value: Value) {
     let mut at = tree;

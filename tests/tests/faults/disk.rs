@@ -168,6 +168,7 @@ fn up_starts_nats_server_again_whose_disk_was_full() {
     let up = Up::start(&UpOptions {
         data: Some(folder.path().to_owned()),
         args: vec!["--no-collect".to_owned()],
+        ..UpOptions::default()
     });
     let fleets = [1, 2].map(|epoch| Fleet::new("full", 3, &[], 500, epoch));
     up.send(&fleets[0], 10);

@@ -78,6 +78,7 @@ fn a_copy_of_the_data_folder_goes_on_where_the_original_was_killed() {
     let options = |data: &str| UpOptions {
         data: Some(folder.path().join(data)),
         args: vec!["--no-collect".to_owned()],
+        ..UpOptions::default()
     };
     let mut up = Up::start(&options("first"));
     let fleets = [1, 2].map(|epoch| Fleet::new("kept", 3, &[], 500, epoch));
