@@ -11,8 +11,8 @@ use crate::events::{AUTO, Absent, resolve};
 use crate::select::{SelectError, Selection};
 use crate::uplink;
 
-/// Smallest spool: of fewer bytes than a few batches nothing would be kept until it is acked.
-const SPOOL_BYTES_MIN: u64 = 8 * BATCH_RAW_BYTES as u64;
+/// Smallest spool: one that does not hold a batch as large as they get keeps nothing until it is acked.
+const SPOOL_BYTES_MIN: u64 = BATCH_RAW_BYTES as u64;
 /// Largest ring of a CPU; larger ones would be made smaller silently.
 const RING_BYTES_MAX: u64 = 1 << 30;
 /// Reading `/proc` more often would cost more than what is looked for.
@@ -165,7 +165,7 @@ mod tests {
         #[rustfmt::skip]
         let rows: &[(&str, &str, &str)] = &[
             ("endpoint", r#"{"endpoint": "not an address"}"#, "http://HOST:PORT"),
-            ("spool.max_bytes", r#"{"spool": {"max_bytes": 0}}"#, "not from 8388608"),
+            ("spool.max_bytes", r#"{"spool": {"max_bytes": 0}}"#, "not from 1048576"),
             ("rings.sample_bytes", r#"{"rings": {"sample_bytes": 1073741825}}"#, "to 1073741824 bytes"),
             ("rings.side_band_bytes", r#"{"rings": {"side_band_bytes": 9000000000}}"#, "to 1073741824 bytes"),
             ("rings.poll_ms", r#"{"rings": {"poll_ms": 0}}"#, "from 1 to 1000 milliseconds"),
