@@ -11,7 +11,7 @@ const KERNEL_BIT: u64 = 1 << 63;
 pub const UNKNOWN: &str = "[unknown]";
 
 /// Stands between a function and its caller.
-const CALLED_BY: &str = " ← ";
+pub(crate) const CALLED_BY: &str = " ← ";
 
 /// Whether it is known on whose behalf a function ran that only does what others ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -131,6 +131,23 @@ fn counts(file: &Path) -> BTreeMap<String, usize> {
     counts
 }
 
+/// Records of losses in a file.
+fn lost(file: &Path) -> usize {
+    let mut file = PerfFile::open(File::open(file).unwrap()).unwrap();
+    let mut records = file.records().unwrap();
+    let mut lost = 0;
+    while let Some(item) = records.next().unwrap() {
+        lost += usize::from(matches!(item.record.kind, kind::LOST | kind::LOST_SAMPLES));
+    }
+    lost
+}
+
+/// A line of what perf says when a file tells of losses.
+fn is_of_losses(line: &str) -> bool {
+    let known = ["Warning:", "Processed ", "Check IO/CPU overload!"];
+    line.is_empty() || known.iter().any(|start| line.starts_with(start))
+}
+
 #[test]
 fn perf_reads_the_same_samples_in_the_same_order() {
     if !perf_exists() {
@@ -149,7 +166,12 @@ fn perf_reads_the_same_samples_in_the_same_order() {
             continue;
         }
         let (ours, (theirs, complaints)) = (ours(&file), perfs(&file));
-        assert_eq!(complaints, "", "perf's complaints about {args:?}");
+        let others = complaints.lines().filter(|line| !is_of_losses(line));
+        let others = others.collect::<Vec<_>>();
+        assert!(others.is_empty(), "perf complains of {args:?}: {others:?}");
+        // A busy machine loses some, which the file has to say.
+        let says_lost = complaints.contains("lost");
+        assert!(!says_lost || lost(&file) > 0, "{args:?}: {complaints}");
         assert!(ours.len() > 100, "{args:?}: only {} samples", ours.len());
         let differs = ours
             .iter()

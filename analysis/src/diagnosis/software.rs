@@ -5,7 +5,9 @@ use super::{Finding, Topic, decide, limits};
 use crate::counting::{Estimate, rate};
 use crate::faults::{Faults, Kind as FaultKind};
 use crate::offcpu::{OffCpu, Reason};
+use crate::site::CALLED_BY;
 use memwide_model::Tier;
+use std::collections::BTreeMap;
 
 pub(super) fn page_faults(faults: &Faults, seconds: f64) -> Vec<Finding> {
     let rows = faults.rows();
@@ -72,14 +74,14 @@ pub(super) fn page_faults(faults: &Faults, seconds: f64) -> Vec<Finding> {
 struct Waited {
     ns: u64,
     n: u64,
-    places: Vec<(u64, String)>,
+    places: BTreeMap<String, u64>,
 }
 
 impl Waited {
     fn add(&mut self, ns: u64, n: u64, place: String) {
         self.ns = self.ns.saturating_add(ns);
         self.n += n;
-        self.places.push((ns, place));
+        *self.places.entry(place).or_default() += ns;
     }
 }
 
@@ -91,7 +93,16 @@ pub(super) fn waits(off: &OffCpu, seconds: f64) -> Vec<Finding> {
         (Waited::default(), Waited::default(), Waited::default());
     for row in off.rows() {
         let kernel = row.site.kernel.unwrap_or_default();
-        let place = format!("{} in {} ({kernel})", row.comm, row.site.function);
+        let site = &row.site;
+        let by = if site.callers.is_empty() {
+            ""
+        } else {
+            CALLED_BY
+        };
+        let place = format!(
+            "{} in {}{by}{} ({kernel})",
+            row.comm, site.function, site.callers
+        );
         let sums = row.sums;
         if sums.waiting_ns > 0 {
             cpu.add(sums.waiting_ns, sums.n, place.clone());
@@ -123,11 +134,11 @@ pub(super) fn waits(off: &OffCpu, seconds: f64) -> Vec<Finding> {
             "could run and wait for a CPU",
         ),
     ];
-    let finding = |(topic, mut waited, threshold, what): (Topic, Waited, f64, &str)| {
+    let finding = |(topic, waited, threshold, what): (Topic, Waited, f64, &str)| {
         let estimate = Estimate::exact(waited.ns as f64 / 1e9 / seconds);
         let is_sure = decide(estimate, threshold, waited.n, limits::SPELLS_MIN)?;
-        waited.places.sort_by(|one, other| other.cmp(one));
-        let places = waited.places.into_iter().take(PLACES);
+        let mut places: Vec<_> = waited.places.into_iter().collect();
+        places.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         Some(Finding {
             topic,
             says: format!("threads {what}: {:.3} s in each second", estimate.value),
@@ -138,7 +149,9 @@ pub(super) fn waits(off: &OffCpu, seconds: f64) -> Vec<Finding> {
             tier: Tier::Software,
             is_sure,
             evidence: places
-                .map(|(ns, place)| format!("{:.1} ms: {place}", ns as f64 / 1e6))
+                .iter()
+                .take(PLACES)
+                .map(|(place, ns)| format!("{:.1} ms: {place}", *ns as f64 / 1e6))
                 .collect(),
             deeper: "offcpu".to_owned(),
         })

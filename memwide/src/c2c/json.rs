@@ -223,7 +223,13 @@ pub(super) fn csv(answer: &Answer<'_>, lines: &[(usize, &LineRow<'_>)]) -> Table
             let mut row: Vec<Value> = of_line.iter().map(|name| document[*name].clone()).collect();
             row.push(document["verdict"]["kind"].clone());
             row.extend(of_site.iter().map(|name| site[*name].clone()));
-            row.push(site["cpus"].as_array().map(Vec::len).into());
+            row.push(
+                site["cpus"]
+                    .as_array()
+                    .map(Vec::len)
+                    .filter(|n| *n > 0)
+                    .into(),
+            );
             rows.push(row);
         }
     }

@@ -3,7 +3,7 @@
 use super::{Answer, NodeInfo, data_name, nodes, sentence, short};
 use crate::output::{Column, Section, Table};
 use memwide_analysis::sharing::{Counter as C, Display, LineRow, Mean, SiteRow};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Below this, tables have the columns only that one cannot do without.
 const WIDE: usize = 170;
@@ -188,16 +188,16 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
     let sites = line.sites();
     let has_members = sites.iter().any(|site| site.member.is_some());
     let has_sources = sites.iter().any(|site| site.source.is_some());
-    // Where there is little room, names tell more.
-    let has_cpus = !has_members || answer.width >= MIDDLE;
-    if has_cpus {
+    // Where there is little room, names tell more than CPUs and addresses.
+    let has_places = !has_members || answer.width >= MIDDLE;
+    if has_places {
         columns.push(Column::new("cpus", "n"));
     }
     let has_nodes = is_wide || answer.node_info != NodeInfo::Ids;
     if has_nodes {
         columns.push(Column::new(answer.node_info.heading(answer.display), ""));
     }
-    if is_wide {
+    if has_places {
         columns.push(Column::new("code address", ""));
     }
     if has_members {
@@ -261,27 +261,26 @@ pub(super) fn sites(answer: &Answer<'_>, at: usize, line: &LineRow<'_>, most: us
             }
             cells.push(mean(latencies.load));
         }
-        if has_cpus {
-            cells.push(site.cpus.len().into());
+        if has_places {
+            // None known: samples without a CPU.
+            cells.push((!site.cpus.is_empty()).then(|| site.cpus.len()).into());
         }
         let symbol = format!("[{}] {}", super::json::letter(site.mode), symbol(site));
         if has_nodes {
             cells.push(nodes::cell(answer, site).into());
         }
-        if is_wide {
+        if has_places {
             cells.push(format!("{:#x}", site.ip).into());
-            if has_members {
-                cells.push(site.member.into());
-            }
-            cells.extend([json!(symbol), json!(short(site.dso))]);
+        }
+        if has_members {
+            cells.push(site.member.into());
+        }
+        cells.push(symbol.into());
+        if is_wide {
+            cells.push(short(site.dso).into());
             if has_sources {
                 cells.push(site.source.map(short).into());
             }
-        } else {
-            if has_members {
-                cells.push(site.member.into());
-            }
-            cells.push(symbol.into());
         }
         cells
     });

@@ -115,12 +115,21 @@ async fn a_killed_engine_is_repaired_by_the_same_token() {
         let store = child.store("memwide").unwrap();
         store.migrate().await.unwrap();
         let pid = rustix::process::Pid::from_raw(child.pid().cast_signed()).unwrap();
+        // Some blocks on, anywhere within an insert.
+        let (begun, begin) = tokio::sync::oneshot::channel::<()>();
         let killer = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(150 + 70 * round)).await;
+            begin.await.unwrap();
+            tokio::time::sleep(Duration::from_micros(700 + 1900 * round)).await;
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         });
+        let (first, mut begun) = (acknowledged, Some(begun));
         // From the last block that was acknowledged on, as a restarted sink does.
         for block in acknowledged.. {
+            if block > first + 4
+                && let Some(begun) = begun.take()
+            {
+                begun.send(()).unwrap();
+            }
             let rows = samples(block * 300..block * 300 + 300);
             let sent = insert(&store, &rows, 0, now(), &format!("b{block}")).await;
             match sent {
