@@ -3,9 +3,7 @@
 use crate::context::entry_context;
 use crate::identity::Kind;
 use memwide_model::{Context, FunctionId, MappingId};
-use memwide_objects::{
-    Access, Flags, Index, Symbol, SymbolRef, SymbolTable, Symbols, SymbolsBuilder, demangle,
-};
+use memwide_objects::{Access, Index, Symbol, SymbolRef, SymbolTable, Symbols, demangle};
 use memwide_proto::v1;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -213,31 +211,13 @@ impl Loaded {
     }
 }
 
-/// Kernel symbols, relative to `base`: names across boots (KASLR) are distances from the start of the kernel or module.
-///
-/// A table that is relative already is returned as it is.
+/// A kernel's or module's table relative to its start `base`. One that is relative already is returned as it is.
 pub fn relative(table: SymbolTable, base: u64) -> SymbolTable {
     let is_absolute = |symbols: &Symbols| symbols.iter().any(|symbol| symbol.start >= KERNEL_HALF);
     if base < KERNEL_HALF || !(is_absolute(table.functions()) || is_absolute(table.objects())) {
         return table;
     }
-    let moved = |symbols: &Symbols| {
-        let mut builder = SymbolsBuilder::with_capacity(symbols.len());
-        for symbol in symbols.iter() {
-            // Addresses below the start are per-CPU offsets: no place in memory.
-            if let Some(start) = symbol.start.checked_sub(base)
-                && !symbol.flags.has(Flags::TLS)
-            {
-                builder.push(Symbol { start, ..symbol });
-            }
-        }
-        builder.finish()
-    };
-    SymbolTable::from_parts(
-        table.segments().clone(),
-        moved(table.functions()),
-        moved(table.objects()),
-    )
+    table.relative_to(base)
 }
 
 #[cfg(test)]

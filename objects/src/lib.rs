@@ -44,6 +44,7 @@ mod modules;
 mod pclntab;
 mod places;
 mod plt;
+mod relative;
 mod segments;
 mod spelling;
 mod starts;

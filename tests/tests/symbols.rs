@@ -6,8 +6,14 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+use memwide_perf_abi::file::{BuildIdEntry, EventSpec, Features, feature};
+use memwide_perf_abi::{
+    Attr, AttrFlags, BuildId, FileWriter, Mmap, Record, SampleFields, SampleId, SampleLayout,
+    attr_kind, encode, misc, sample,
+};
 use memwide_tests::programs::{Builder, C};
 use memwide_tests::{Running, Up, UpOptions, memwide, tools_missing, until};
+use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -107,6 +113,141 @@ fn what_a_stripped_program_did_is_named_when_its_debug_file_is_brought() {
         .unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains("late-names"), "{listed}");
+}
+
+/// Where the recorded kernel was loaded, and where it is linked to.
+const LOADED: u64 = 0xffff_ffff_a420_0000;
+const LINKED: u64 = 0xffff_ffff_8100_0000;
+
+/// A file of another machine: samples of its kernel 64 bytes into a function that begins at 0x2000.
+fn recorded_elsewhere(to: &Path, build_id: [u8; 20]) {
+    let event = EventSpec {
+        attr: Attr {
+            kind: attr_kind::SOFTWARE,
+            config: 0,
+            sample_type: sample::IDENTIFIER
+                | sample::IP
+                | sample::TID
+                | sample::TIME
+                | sample::CPU
+                | sample::PERIOD,
+            sample_period: 100,
+            flags: AttrFlags::default().with_sample_id_all(true),
+            ..Attr::default()
+        },
+        name: "cpu-clock".to_owned(),
+        ids: vec![1],
+    };
+    let layout = SampleLayout::new(&event.attr).unwrap();
+    let mut batch = Vec::new();
+    let id = SampleId {
+        pid: Some(0),
+        tid: Some(0),
+        time: Some(1),
+        id: Some(1),
+        cpu: Some(0),
+        ..SampleId::default()
+    };
+    let kernel = Mmap {
+        pid: u32::MAX,
+        tid: 0,
+        addr: LOADED,
+        len: 0x20_0000,
+        pgoff: LOADED,
+        data: false,
+        filename: b"[kernel.kallsyms]_text",
+    };
+    let trailer = Some((layout.trailer(), &id));
+    encode::record(&mut batch, &Record::Mmap(kernel), misc::KERNEL, trailer).unwrap();
+    for at in 0..500 {
+        let fields = SampleFields {
+            id: 1,
+            pid: 7,
+            tid: 7,
+            time: 1_000_000_000 + at * 1_000,
+            period: 100,
+            ip: LOADED + 0x2040,
+            ..SampleFields::default()
+        };
+        encode::sample(&mut batch, &fields, misc::KERNEL, &layout).unwrap();
+    }
+    let mut writer = FileWriter::new(File::create(to).unwrap(), &[event]).unwrap();
+    writer.write_records(&batch).unwrap();
+    let mut features = Features::default();
+    features.set_text(feature::HOSTNAME, "elsewhere");
+    features.set_text(feature::OSRELEASE, "5.4.0-elsewhere");
+    features.set_text(feature::ARCH, std::env::consts::ARCH);
+    features.set_build_ids(&[BuildIdEntry {
+        pid: -1,
+        misc: misc::KERNEL,
+        build_id: BuildId::new(build_id, 20),
+        filename: b"[kernel.kallsyms]".to_vec(),
+    }]);
+    writer.finish(&features).unwrap();
+}
+
+const KERNEL: &str = "
+ .text
+ .globl _text
+_text: nop
+ .org 0x2000
+ .globl read_pages
+ .type read_pages,@function
+read_pages: nop
+ .org 0x2100
+ .size read_pages, 0x100
+";
+
+#[test]
+fn what_another_kernel_did_is_named_when_its_vmlinux_is_brought() {
+    let builder = Builder::new(&[("kernel.s", KERNEL)]);
+    let address = format!("-Wl,-Ttext={LINKED:#x}");
+    let id = [0xab; 20];
+    let build_id = format!("-Wl,--build-id=0x{}", "ab".repeat(20));
+    let args = [
+        "-nostdlib",
+        "-static",
+        "-no-pie",
+        "-Wl,-e,_text",
+        &address,
+        &build_id,
+    ];
+    if builder.compile(C, "kernel.s", "vmlinux", &args).is_none() {
+        return;
+    }
+    if let Some(missing) = tools_missing() {
+        eprintln!("skipped: {missing}");
+        return;
+    }
+    let file = builder.path("kernel.data");
+    recorded_elsewhere(&file, id);
+    let up = Up::start(&UpOptions {
+        args: vec!["--no-collect".to_owned()],
+        ..UpOptions::default()
+    });
+    let run = |args: &[&str]| {
+        let mut command = Command::new(memwide());
+        let output = command.args(args).current_dir(builder.folder()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    run(&["import", "--server", &up.url, "kernel.data"]);
+    let kernels = "select function, count() from accesses where module = '[kernel.kallsyms]' group by function";
+    until("samples without a name", NAMED_WITHIN, || {
+        up.try_sql(kernels)
+            .is_ok_and(|rows| rows.len() == 1 && rows[0][0] == "" && rows[0][1] == 500)
+    });
+    let listed = run(&[
+        "symbols", "list", "--server", &up.url, "--since", "-2d", "--format", "json",
+    ]);
+    assert!(listed.contains("symbols add VMLINUX"), "{listed}");
+    let said = run(&["symbols", "add", "--server", &up.url, "vmlinux"]);
+    assert!(said.contains("names of rank symtab"), "{said}");
+    until("what was stored has names", NAMED_WITHIN, || {
+        up.try_sql(kernels)
+            .is_ok_and(|rows| rows.len() == 1 && rows[0][0] == "read_pages" && rows[0][1] == 500)
+    });
 }
 
 const SCRIPT: &str = "

@@ -12,7 +12,7 @@ use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 use super::{ImportOptions, open};
 use crate::events::machine::Machine;
 use crate::snapshot::open_regular;
-use crate::symbols::{LiveSymbols, Mapped, identity_of, jit, read_bounded, relative};
+use crate::symbols::{LiveSymbols, Mapped, identity_of, jit, read_bounded};
 use crate::uplink::{SymbolAnswer, SymbolProvider};
 
 /// Largest file read.
@@ -127,11 +127,11 @@ impl FileSymbols {
         let all = Kallsyms::parse(&text, &Limits::default()).map_err(|error| error.to_string())?;
         let table = if asked.kind() == Kind::Kernel {
             let base = all.text().map(|text| text.start);
-            base.map(|base| relative(all.kernel(), base))
+            base.map(|base| all.kernel().relative_to(base))
         } else {
             let name = asked.path.trim_start_matches('[').trim_end_matches(']');
             all.module(name)
-                .map(|module| relative(&module.table, request.start))
+                .map(|module| module.table.relative_to(request.start))
         };
         let table = table.ok_or_else(|| "the kallsyms text does not have it".to_owned())?;
         Ok(SymbolAnswer {

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use memwide_objects::{
-    Flags, Kallsyms, Limits, ObjectId, Segments, Symbol, SymbolTable, Symbols, SymbolsBuilder,
-    parse_modules,
-};
+use memwide_objects::{Kallsyms, Limits, ObjectId, parse_modules};
 use memwide_proto::v1::MappingIdentity;
 use memwide_proto::v1::mapping_identity::Kind;
 
@@ -55,12 +52,12 @@ impl KernelTables {
             .collect();
         let (kernel, module_tables) = all.into_tables();
         let mut tables = Self {
-            kernel: base.map(|base| (build_id, relative(&kernel, base).encode())),
+            kernel: base.map(|base| (build_id, kernel.relative_to(base).encode())),
             modules: BTreeMap::new(),
         };
         for module in module_tables {
             if let Some(base) = bases.get(&module.name) {
-                let table = relative(&module.table, *base).encode();
+                let table = module.table.relative_to(*base).encode();
                 let id = module_id(&module.name);
                 tables.modules.insert(module.name, (id, table));
             }
@@ -87,26 +84,6 @@ impl KernelTables {
             table: table.clone(),
         })
     }
-}
-
-/// Addresses as distances from `base`: names across boots and hosts. What lies below is per-CPU: no place in memory.
-pub(crate) fn relative(table: &SymbolTable, base: u64) -> SymbolTable {
-    let moved = |symbols: &Symbols| {
-        let mut builder = SymbolsBuilder::with_capacity(symbols.len());
-        for symbol in symbols.iter() {
-            if let Some(start) = symbol.start.checked_sub(base)
-                && !symbol.flags.has(Flags::TLS)
-            {
-                builder.push(Symbol { start, ..symbol });
-            }
-        }
-        builder.finish()
-    };
-    SymbolTable::from_parts(
-        Segments::default(),
-        moved(table.functions()),
-        moved(table.objects()),
-    )
 }
 
 /// Whether the kernel shows its addresses.

@@ -19,7 +19,6 @@ use crate::metrics;
 use crate::uplink::{SymbolAnswer, SymbolProvider};
 pub(crate) use files::{Mapped, identity_of, read_bounded};
 use kernel::KernelTables;
-pub(crate) use kernel::relative;
 
 /// Bytes of answers kept, so that a second decoder does not cost a second extraction.
 const CACHE_BYTES: usize = 8 << 20;

@@ -32,9 +32,10 @@ async fn receive(mut pieces: Streaming<v1::NamesPiece>) -> Result<Brought, Statu
     let first = first.ok_or_else(|| wrong("nothing came".to_owned()))?;
     let identity = first.identity.clone().unwrap_or_default();
     let kind = Kind::of_wire(identity.kind);
-    if identity.id.is_empty() || !matches!(kind, Kind::BuildId | Kind::Content) {
+    if identity.id.is_empty() || !matches!(kind, Kind::BuildId | Kind::Content | Kind::Kernel) {
         return Err(wrong(
-            "the table is of no file with a build id or a content hash".to_owned(),
+            "the table is of no file with a build id or a content hash, and of no kernel"
+                .to_owned(),
         ));
     }
     let (total, checksum) = (first.total_bytes, first.checksum);
@@ -72,7 +73,7 @@ struct Taken {
 }
 
 /// Reads the table and keeps it, if its names are better than what is known. One of a debug file takes the segments of the
-/// program from the table that a collector shipped, or waits for that.
+/// program from the table that a collector shipped, or waits for that; the kernel's has none and needs none.
 fn take(tables: &Tables, brought: &Brought) -> Result<Taken, WireError> {
     let (mapping, kind, identity) = (brought.mapping, brought.kind, &brought.identity);
     let table = tables.decode(&brought.bytes)?;
@@ -86,7 +87,7 @@ fn take(tables: &Tables, brought: &Brought) -> Result<Taken, WireError> {
     if taken.loaded.rank() <= before {
         return Ok(taken);
     }
-    if taken.loaded.table().holds_code() {
+    if taken.loaded.table().holds_code() || kind == Kind::Kernel {
         let committed = tables.commit(mapping, identity, &taken.loaded, &brought.bytes);
         taken.kept = committed.kept;
         return Ok(taken);

@@ -49,9 +49,10 @@ fn remedy(kind: Kind) -> &'static str {
         Kind::BuildId | Kind::Content => {
             "memwide symbols add FILE, with its debug file or the file before it was stripped"
         }
-        Kind::Kernel | Kind::Module => {
-            "give the collector CAP_SYSLOG, or set kernel.kptr_restrict to 0 or 1"
+        Kind::Kernel => {
+            "give the collector CAP_SYSLOG, or set kernel.kptr_restrict to 0 or 1; memwide symbols add VMLINUX names what is stored"
         }
+        Kind::Module => "give the collector CAP_SYSLOG, or set kernel.kptr_restrict to 0 or 1",
         Kind::Jit => {
             "start the runtime so that it writes /tmp/perf-PID.map: node --perf-basic-prof, java with -XX:+DumpPerfMapAtExit or an agent"
         }

@@ -111,10 +111,14 @@ fn table_of(path: &Path, lines: bool) -> anyhow::Result<(v1::MappingIdentity, Sy
             Err(error) => say(&format!("{shown}: without lines of the source: {error}")),
         }
     }
-    let kind = match id.kind() {
+    let mut kind = match id.kind() {
         IdKind::Gnu => Kind::BuildId,
         IdKind::Content => Kind::Content,
     };
+    if let Some(start) = table.kernel_start() {
+        kind = Kind::Kernel;
+        table = table.relative_to(start);
+    }
     let identity = v1::MappingIdentity {
         kind: kind.into(),
         id: id.as_bytes().to_vec(),
