@@ -52,7 +52,12 @@ declare_metrics! {
 
 /// Counts one question.
 pub(crate) fn count<T>(outcome: &Result<T, Problem>) {
-    let outcome = match outcome.as_ref().err().map(|problem| problem.class) {
+    count_class(outcome.as_ref().err().map(|problem| problem.class));
+}
+
+/// The same by the class of its problem, if it has one.
+pub(crate) fn count_class(problem: Option<Class>) {
+    let outcome = match problem {
         None => Outcome::Answered,
         Some(Class::Forbidden) => Outcome::Forbidden,
         Some(Class::Limit) => Outcome::Limit,

@@ -32,6 +32,17 @@ pub struct Service {
     rules: Rules,
 }
 
+/// A statement as a client of ClickHouse sends it.
+#[derive(Debug)]
+pub(crate) struct Relayed<'a> {
+    pub(crate) sql: &'a str,
+    /// Values as ClickHouse writes them.
+    pub(crate) params: &'a [(String, String)],
+    /// Settings that it may set; limits among them only lower ours.
+    pub(crate) settings: &'a [(String, String)],
+    pub(crate) format: &'a str,
+}
+
 impl Service {
     /// `stores` holds the store as its reader sees it, once there is one.
     pub fn new(
@@ -264,6 +275,54 @@ impl Service {
         let answer = store.guarded(request).await;
         drop(place);
         answer.map_err(|error| Problem::from_store(&error, &self.limits))
+    }
+
+    /// The name of the store's database; `None`: the store is not there.
+    pub(crate) fn database(&self) -> Option<String> {
+        let store = self.stores.borrow();
+        store.as_ref().map(|store| store.database().to_owned())
+    }
+
+    /// Runs a statement that a client of ClickHouse sent, through the guard. A problem comes with the store's own code.
+    pub(crate) async fn relayed(
+        &self,
+        asked: Relayed<'_>,
+    ) -> Result<bytes::Bytes, (Option<u32>, Problem)> {
+        let mut request = self
+            .limited(asked.sql, asked.format)
+            .setting("max_result_rows", self.limits.rows)
+            .setting("result_overflow_mode", "throw");
+        for (name, value) in asked.settings {
+            let own = match name.as_str() {
+                "max_execution_time" => u64::from(self.limits.seconds),
+                "max_memory_usage" => self.limits.memory_bytes,
+                "max_result_rows" => self.limits.rows,
+                _ => 0,
+            };
+            // Limits are lowered, never raised; 0 is no limit.
+            request = match value.parse::<u64>() {
+                Ok(asked) if own > 0 => {
+                    request.setting(name, if asked == 0 { own } else { asked.min(own) })
+                }
+                Err(_) if own > 0 => continue,
+                _ => request.setting(name, value),
+            };
+        }
+        for (name, value) in asked.params {
+            request = request.written_param(name, value);
+        }
+        let relayed = async {
+            let store = self.store().map_err(|problem| (None, problem))?;
+            let _place = self.place().await.map_err(|problem| (None, problem))?;
+            store.guarded(request).await.map_err(|error| {
+                let code = match &error {
+                    StoreError::Exception { code, .. } => *code,
+                    _ => None,
+                };
+                (code, Problem::from_store(&error, &self.limits))
+            })
+        };
+        relayed.await
     }
 
     /// A request under the limits that hold for everything.

@@ -33,6 +33,7 @@ pub const PREFIX: &str = "MEMWIDE_";
 const NOT_KEYS: &[&str] = &[
     LOG_VARIABLE,
     "MEMWIDE_CHECKERS",
+    "MEMWIDE_CLIENTS",
     "MEMWIDE_COMMIT",
     "MEMWIDE_ENGINE",
     "MEMWIDE_NATS_SERVER",

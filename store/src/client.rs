@@ -61,10 +61,12 @@ impl Request {
         }
     }
 
-    /// Adds a setting of the query.
+    /// Sets a setting of the query; the last value counts.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl std::fmt::Display) -> Self {
-        self.settings.push((name.into(), value.to_string()));
+        let name = name.into();
+        self.settings.retain(|(known, _)| *known != name);
+        self.settings.push((name, value.to_string()));
         self
     }
 
@@ -84,6 +86,13 @@ impl Request {
             }
         }
         self.params.push((format!("param_{name}"), escaped));
+        self
+    }
+
+    /// The same with a value that is written so already.
+    #[must_use]
+    pub fn written_param(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.params.push((format!("param_{name}"), value.into()));
         self
     }
 

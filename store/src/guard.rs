@@ -18,6 +18,7 @@ pub const SYSTEM_TABLES: &[&str] = &[
     "functions",
     "numbers",
     "one",
+    "settings",
     "tables",
 ];
 
@@ -145,7 +146,7 @@ impl Guard<'_> {
             let before = |n: usize| i.checked_sub(n).and_then(|i| tokens.get(i));
             let after = |n: usize| tokens.get(i + n);
             self.names(token, before(1), after(1), after(2))?;
-            self.clauses(token, before(1), after(1))?;
+            self.clauses(token, before(1), before(2), after(1))?;
             self.tables(token, before(1), before(2), after(1))?;
         }
         Ok(())
@@ -246,7 +247,7 @@ impl Guard<'_> {
             if !table.is_some_and(|t| SYSTEM_TABLES.contains(&t.text.as_ref())) {
                 return Err(self.refuse(
                     table.unwrap_or(token),
-                    "of system only columns, databases, functions, numbers, one and tables are allowed",
+                    "of system only columns, databases, functions, numbers, one, settings and tables are allowed",
                 ));
             }
         }
@@ -262,9 +263,14 @@ impl Guard<'_> {
         &self,
         token: &Token<'_>,
         before: Option<&Token<'_>>,
+        two_before: Option<&Token<'_>>,
         after: Option<&Token<'_>>,
     ) -> Result<(), Refusal> {
-        let why = if token.is("SETTINGS") {
+        // The one table of this name; behind a point no clause can begin.
+        let is_system_table = token.text == "settings"
+            && before.is_some_and(|t| t.kind == Kind::Symbol(b'.'))
+            && two_before.is_some_and(|t| t.is_name() && t.text == "system");
+        let why = if token.is("SETTINGS") && !is_system_table {
             "SETTINGS is not allowed (put a column of this name into backticks)"
         } else if token.is("OUTFILE") || token.is("INFILE") {
             "files cannot be read or written (put a column of this name into backticks)"

@@ -12,6 +12,7 @@ pub mod schema;
 mod sql;
 pub mod tools;
 mod url;
+pub mod wire;
 
 pub use client::{Request, Store};
 pub use error::{Advice, StoreError};

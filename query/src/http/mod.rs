@@ -1,5 +1,6 @@
 //! HTTP: routes, what every answer carries, and problems as documents.
 
+mod clickhouse;
 mod export;
 mod hosts;
 mod links;
@@ -76,7 +77,13 @@ pub(crate) fn router(service: Service, loopback: bool) -> Router {
             "/api/v1/openapi.json",
             get(|| async { Json(openapi::document()) }),
         )
-        .route("/", get(page::index))
+        .route(
+            "/",
+            get(clickhouse::get)
+                .post(clickhouse::post)
+                .layer(DefaultBodyLimit::max(sql::BODY_BYTES_MAX)),
+        )
+        .route("/ping", get(clickhouse::ping))
         .route("/app.js", get(page::script))
         .route("/question.js", get(page::question))
         .route("/style.css", get(page::style))

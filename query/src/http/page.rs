@@ -14,7 +14,7 @@ fn file(content_type: &'static str, text: &'static str) -> Response {
         .into_response()
 }
 
-pub(super) async fn index() -> Response {
+pub(super) fn index() -> Response {
     file(
         "text/html; charset=utf-8",
         include_str!("../../web/index.html"),

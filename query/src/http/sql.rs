@@ -186,7 +186,7 @@ pub(super) async fn get(
 }
 
 /// Longest statement.
-const STATEMENT_BYTES_MAX: usize = 1 << 20;
+pub(super) const STATEMENT_BYTES_MAX: usize = 1 << 20;
 
 /// Most bytes of a body that are read: of a longer one the connection ends, and who still sends learns no reason.
 pub(super) const BODY_BYTES_MAX: usize = 16 << 20;

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use crate::support::running;
 
-const COOKBOOK: &str = include_str!("../../../docs/cookbook.md");
+pub(crate) const COOKBOOK: &str = include_str!("../../../docs/cookbook.md");
 
 /// The statements between fences.
-fn statements() -> Vec<&'static str> {
+pub(crate) fn statements() -> Vec<&'static str> {
     let blocks = COOKBOOK.split("```sql\n").skip(1);
     blocks
         .map(|block| block.split("```").next().unwrap())

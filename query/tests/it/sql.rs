@@ -10,7 +10,7 @@ use crate::support::{Running, encoded, running, running_with};
 use crate::truth::{HOSTILE, SAMPLES};
 
 /// Statements that must not be answered, whoever types them.
-const ATTACKS: &[&str] = &[
+pub(crate) const ATTACKS: &[&str] = &[
     "SELECT * FROM (SELECT count() FROM file('/etc/passwd','LineAsString') SETTINGS readonly=0)",
     "SELECT * FROM file('/etc/passwd', 'LineAsString')",
     "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",

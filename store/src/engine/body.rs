@@ -60,7 +60,8 @@ pub(super) fn reader(
 }
 
 /// Packs an answer chunk by chunk.
-pub(super) enum Packer {
+#[expect(missing_debug_implementations, reason = "encoders tell nothing")]
+pub enum Packer {
     /// As it is.
     Plain,
     /// ClickHouse's framing.
@@ -72,7 +73,8 @@ pub(super) enum Packer {
 }
 
 impl Packer {
-    pub(super) fn new(framed: bool, encoding: Option<&str>) -> io::Result<Self> {
+    /// Packs as asked: in ClickHouse's framing, or in an encoding of HTTP.
+    pub fn new(framed: bool, encoding: Option<&str>) -> io::Result<Self> {
         Ok(match encoding {
             _ if framed => Self::Framed,
             Some("lz4") => Self::Lz4(Box::new(lz4_flex::frame::FrameEncoder::new(Vec::new()))),
@@ -82,7 +84,7 @@ impl Packer {
     }
 
     /// The bytes to send for `data`; may be empty.
-    pub(super) fn pack(&mut self, data: Bytes) -> io::Result<Bytes> {
+    pub fn pack(&mut self, data: Bytes) -> io::Result<Bytes> {
         Ok(match self {
             Self::Plain => data,
             Self::Framed => frames::frame(&data).into(),
@@ -100,7 +102,7 @@ impl Packer {
     }
 
     /// The bytes that end the encoding.
-    pub(super) fn finish(self) -> io::Result<Bytes> {
+    pub fn finish(self) -> io::Result<Bytes> {
         Ok(match self {
             Self::Plain | Self::Framed => Bytes::new(),
             Self::Lz4(encoder) => encoder.finish().map_err(io::Error::other)?.into(),

@@ -4,12 +4,12 @@
 const VERSION: &str = "26.7.2.1";
 
 /// An exception with a code, worded like the engine's own.
-pub(super) fn exception(code: u32, name: &str, text: &str) -> String {
+pub fn exception(code: u32, name: &str, text: &str) -> String {
     format!("Code: {code}. DB::Exception: {text} ({name})")
 }
 
 /// The engine's words in the form that clients take apart: always with a code and a version.
-pub(super) fn complete(text: &str) -> String {
+pub fn complete(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() {
         return complete("the engine gave no reason");
@@ -25,7 +25,7 @@ pub(super) fn complete(text: &str) -> String {
 }
 
 /// The code in the engine's words.
-pub(super) fn code(text: &str) -> u32 {
+pub fn code(text: &str) -> u32 {
     let digits = text.trim_start().strip_prefix("Code: ").unwrap_or_default();
     let end = digits
         .find(|c: char| !c.is_ascii_digit())
@@ -34,7 +34,7 @@ pub(super) fn code(text: &str) -> u32 {
 }
 
 /// HTTP status of a code, as ClickHouse's server answers it.
-pub(super) fn status(code: u32) -> u16 {
+pub fn status(code: u32) -> u16 {
     match code {
         60 | 81 => 404,
         192..=194 | 497 | 516 => 403,

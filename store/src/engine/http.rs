@@ -359,18 +359,23 @@ impl Stream for AnswerBody {
 }
 
 /// Settings that shape the reader's answer or lower its limits; anything else is for the writer.
-fn reader_may_set(name: &str) -> bool {
+pub fn reader_may_set(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "cancel_http_readonly_queries_on_client_close",
+        "cast_string_to_dynamic_use_inference",
+        "date_time_input_format",
         "date_time_output_format",
         "describe_include_subcolumns",
         "extremes",
+        "join_use_nulls",
+        "limit",
         "max_execution_time",
         "max_memory_usage",
         "max_result_bytes",
         "max_result_rows",
         "max_rows_to_read",
         "max_threads",
+        "offset",
         "readonly",
         "result_overflow_mode",
         "send_progress_in_http_headers",
@@ -405,7 +410,8 @@ pub(super) fn random_text() -> String {
     )
 }
 
-fn content_type(format: &str) -> &'static str {
+/// The content type of a format.
+pub fn content_type(format: &str) -> &'static str {
     match format.to_ascii_lowercase().as_str() {
         "json" | "jsoncompact" | "jsonstrings" => "application/json; charset=UTF-8",
         "jsoneachrow" | "jsoncompacteachrow" | "jsonlines" | "ndjson" => {

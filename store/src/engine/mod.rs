@@ -9,17 +9,17 @@
 //!
 //! Not for: several machines, sessions (`session_id`), gzip bodies, progress headers.
 
-mod body;
+pub(crate) mod body;
 mod child;
 mod config;
-mod error_text;
+pub(crate) mod error_text;
 mod ffi;
 mod frames;
-mod http;
+pub(crate) mod http;
 mod options;
 mod parent;
 mod pool;
-mod request;
+pub(crate) mod request;
 mod statement;
 mod torn;
 

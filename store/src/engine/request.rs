@@ -11,27 +11,39 @@ use super::error_text::exception;
     reason = "each is a parameter of the interface"
 )]
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked {
+pub struct Asked {
     /// Text of the `query` parameter.
-    pub(super) sql: String,
-    pub(super) settings: Vec<(String, String)>,
-    pub(super) params: Vec<(String, String)>,
-    pub(super) database: Option<String>,
-    pub(super) format: Option<String>,
-    pub(super) query_id: String,
-    pub(super) role: Option<String>,
+    pub sql: String,
+    /// Settings, in the order given.
+    pub settings: Vec<(String, String)>,
+    /// Values of `{name:Type}`, written as ClickHouse writes them.
+    pub params: Vec<(String, String)>,
+    /// The database that names without one are of.
+    pub database: Option<String>,
+    /// The format where the statement names none.
+    pub format: Option<String>,
+    /// The client's name for the statement; may be empty.
+    pub query_id: String,
+    /// The role asked for.
+    pub role: Option<String>,
     /// The body is in ClickHouse's compression framing.
-    pub(super) decompress: bool,
+    pub decompress: bool,
+    /// Revision of the protocol for which Native blocks are asked; 0: none. The engine's own answers have none.
+    pub protocol_version: u64,
     /// The answer shall be.
-    pub(super) compress: bool,
+    pub compress: bool,
     /// Nothing of the answer may be sent before all of it is known.
-    pub(super) wait_end: bool,
+    pub wait_end: bool,
     /// GET requests may not change anything.
-    pub(super) read_only: bool,
-    pub(super) user: String,
-    pub(super) password: String,
-    pub(super) body_encoding: String,
-    pub(super) answer_encoding: Option<&'static str>,
+    pub read_only: bool,
+    /// Who asks.
+    pub user: String,
+    /// And proves it.
+    pub password: String,
+    /// How the body is packed.
+    pub body_encoding: String,
+    /// How the answer shall be packed.
+    pub answer_encoding: Option<&'static str>,
 }
 
 /// Encodings of answers that are spoken here, best first.
@@ -40,7 +52,6 @@ const ANSWER_ENCODINGS: &[&str] = &["lz4", "zstd"];
 /// Parameters of ClickHouse's interface that mean nothing here.
 const IGNORED: &[&str] = &[
     "buffer_size",
-    "client_protocol_version",
     "http_zlib_compression_level",
     "quota_key",
     "session_check",
@@ -51,7 +62,7 @@ const IGNORED: &[&str] = &[
 
 impl Asked {
     /// Reads URL and headers; `form` are the fields of a multipart body.
-    pub(super) fn read(
+    pub fn read(
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
@@ -95,6 +106,7 @@ impl Asked {
                 "user" => asked.user = value,
                 "password" => asked.password = value,
                 "enable_http_compression" => http_compression = Some(on),
+                "client_protocol_version" => asked.protocol_version = value.parse().unwrap_or(0),
                 "log_comment" => {} // carries the query id here, by which a query is stopped
                 name if IGNORED.contains(&name) => {}
                 _ => match name.strip_prefix("param_") {
@@ -149,7 +161,7 @@ fn basic(value: &str) -> Option<(String, String)> {
 }
 
 /// The boundary of a `multipart/form-data` body, from its content type.
-pub(super) fn boundary(headers: &HeaderMap) -> Option<String> {
+pub fn boundary(headers: &HeaderMap) -> Option<String> {
     let value = headers.get("content-type")?.to_str().ok()?;
     let rest = value.strip_prefix("multipart/form-data")?;
     let boundary = rest
@@ -162,7 +174,7 @@ pub(super) fn boundary(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The named fields of a multipart body; what is not one is passed over.
-pub(super) fn form_fields(body: &[u8], boundary: &str) -> Vec<(String, String)> {
+pub fn form_fields(body: &[u8], boundary: &str) -> Vec<(String, String)> {
     let body = String::from_utf8_lossy(body);
     let mut fields = Vec::new();
     for part in body.split(&format!("--{boundary}")) {

@@ -28,6 +28,8 @@ fn ordinary_questions_pass() {
         "SELECT arrayMap(x -> x + 1, [1, 2]), {x:UInt64} FROM t ARRAY JOIN a AS x, arrayEnumerate(a) AS i",
         "SELECT * FROM numbers(10), (SELECT 1), generateSeries(1, 3)",
         "SELECT name FROM system.tables UNION ALL SELECT name FROM `system`.`columns`",
+        "SELECT name, value FROM system.settings LIMIT 10000",
+        "SELECT name FROM `system` . settings",
         "(SELECT 1) UNION ALL (SELECT t.file FROM t)",
         "SHOW TABLES FROM memwide",
         "SHOW CREATE TABLE samples",
@@ -61,6 +63,13 @@ fn clauses_that_leave_the_frame_are_refused_at_any_depth() {
     refused("SELECT (SELECT 1 /**/settings/**/ readonly=0)", "settings");
     refused("SELECT 1 AS `a\nb` SeTtInGs readonly=0", "SeTtInGs");
     refused("SELECT 1.SETTINGS readonly=0", "SETTINGS");
+    refused("SELECT 1.settings readonly=0", "settings");
+    refused("SELECT t.settings readonly=0", "settings");
+    refused("SELECT 1 FROM system.SETTINGS readonly=0", "SETTINGS");
+    refused(
+        "SELECT 1 FROM system.settings SETTINGS readonly=0",
+        "SETTINGS",
+    );
     refused("SELECT 1SETTINGS readonly=0", "SETTINGS");
     refused("SELECT 1 INTO OUTFILE 'x'", "OUTFILE");
     refused("SELECT 1 INTO/* */OUTFILE 'x' TRUNCATE", "OUTFILE");

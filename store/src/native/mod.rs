@@ -15,12 +15,14 @@
 //! [`append_constants`] gives every row the same further values.
 
 mod column;
+mod revise;
 mod walk;
 
 pub use column::{
     ArrayOfStrings, ArrayOfU64, Code, Column, Named, NamedCodes, Seconds, Strings, TimeNs,
     write_block,
 };
+pub use revise::revised;
 pub use walk::{BlockView, ColumnView, Constant, append_constants, names, walk};
 
 /// What is wrong with a Native block.

@@ -33,8 +33,8 @@ impl<'a> BlockView<'a> {
 /// Columns a block may have.
 const MAX_COLUMNS: u64 = 1000;
 
-struct Cursor<'a> {
-    rest: &'a [u8],
+pub(super) struct Cursor<'a> {
+    pub(super) rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
@@ -47,7 +47,7 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    fn varint(&mut self, what: &'static str) -> Result<u64, NativeError> {
+    pub(super) fn varint(&mut self, what: &'static str) -> Result<u64, NativeError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1, what)?[0];
@@ -63,13 +63,13 @@ impl<'a> Cursor<'a> {
         usize::try_from(self.varint(what)?).map_err(|_| NativeError::Truncated(what))
     }
 
-    fn text(&mut self) -> Result<&'a str, NativeError> {
+    pub(super) fn text(&mut self) -> Result<&'a str, NativeError> {
         let len = self.length("a column's name or type")?;
         std::str::from_utf8(self.take(len, "a column's name or type")?)
             .map_err(|_| NativeError::NotText)
     }
 
-    fn word(&mut self, what: &'static str) -> Result<u64, NativeError> {
+    pub(super) fn word(&mut self, what: &'static str) -> Result<u64, NativeError> {
         let bytes = self.take(8, what)?;
         Ok(u64::from_le_bytes(
             bytes.try_into().map_err(|_| NativeError::Truncated(what))?,
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         usize::try_from(self.word(what)?).map_err(|_| NativeError::Truncated(what))
     }
 
-    fn strings(&mut self, count: u64) -> Result<(), NativeError> {
+    pub(super) fn strings(&mut self, count: u64) -> Result<(), NativeError> {
         for _ in 0..count {
             let len = self.length("a string")?;
             self.take(len, "a string")?;
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    fn fixed(&mut self, count: u64, width: u64) -> Result<(), NativeError> {
+    pub(super) fn fixed(&mut self, count: u64, width: u64) -> Result<(), NativeError> {
         let bytes = count
             .checked_mul(width)
             .and_then(|bytes| usize::try_from(bytes).ok());

@@ -4,4 +4,5 @@ mod lex;
 mod scan;
 
 pub(crate) use lex::{Kind, Lexer, Token};
+pub use scan::split_format;
 pub(crate) use scan::{Scan, scan, tail};

@@ -148,6 +148,23 @@ pub(crate) fn tail(text: &[u8]) -> Tail {
     tail
 }
 
+/// A statement without the `FORMAT name` at its end, and the name.
+pub fn split_format(sql: &str) -> (&str, Option<String>) {
+    let tokens = Lexer::new(sql.as_bytes());
+    let tokens: Vec<Token<'_>> = tokens
+        .filter(|token| token.kind != Kind::Symbol(b';'))
+        .collect();
+    match tokens.as_slice() {
+        [.., format, name]
+            if format.kind == Kind::Word && format.is("FORMAT") && name.kind == Kind::Word =>
+        {
+            let head = sql.get(..format.at).unwrap_or(sql);
+            (head, Some(name.text.clone().into_owned()))
+        }
+        _ => (sql, None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +229,30 @@ mod tests {
             ("", Scan::Other),
         ] {
             assert_eq!(scan(text.as_bytes(), true), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_format_at_the_end_is_taken_off() {
+        for (sql, head, format) in [
+            ("SELECT 1\nFORMAT Native", "SELECT 1\n", Some("Native")),
+            ("SELECT 1; FORMAT JSON ; -- x\n", "SELECT 1; ", Some("JSON")),
+            ("SELECT 1 FORMAT", "SELECT 1 FORMAT", None),
+            ("SELECT 'FORMAT x'", "SELECT 'FORMAT x'", None),
+            ("SELECT `FORMAT` x", "SELECT `FORMAT` x", None),
+            ("(SELECT 1 FORMAT y)", "(SELECT 1 FORMAT y)", None),
+            (
+                "SELECT 1 FORMAT a SETTINGS b=1",
+                "SELECT 1 FORMAT a SETTINGS b=1",
+                None,
+            ),
+            ("", "", None),
+        ] {
+            assert_eq!(
+                split_format(sql),
+                (head, format.map(str::to_owned)),
+                "{sql}"
+            );
         }
     }
 
