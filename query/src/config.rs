@@ -46,7 +46,8 @@ pub struct Limits {
     /// whichever is less, unless said otherwise. 0: the store's own bound. The embedded engine gives a statement at most
     /// a half of its own memory, whatever is asked for.
     pub memory_bytes: u64,
-    /// Statements under way at once, each question taking one; the rest wait.
+    /// Statements under way at once, each question taking one; the rest wait, at most `seconds`. Statements of SQL take at most
+    /// three quarters, so that questions find room beside them.
     pub at_once: usize,
 }
 

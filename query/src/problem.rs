@@ -89,6 +89,18 @@ impl Problem {
         }
     }
 
+    pub(crate) fn busy(limits: &Limits) -> Self {
+        Self {
+            class: Class::Unavailable,
+            title: "too many statements are under way",
+            detail: format!(
+                "for {} s none of {} ended (`limits.at_once`)",
+                limits.seconds, limits.at_once
+            ),
+            remedy: "ask again in a few seconds, or ask for less at a time".to_owned(),
+        }
+    }
+
     /// From a failure of the store; `limits` are those the statement ran under.
     pub(crate) fn from_store(error: &StoreError, limits: &Limits) -> Self {
         match error {
@@ -106,6 +118,12 @@ impl Problem {
                 remedy: "write one SELECT over the tables of this database, without SETTINGS, FORMAT, INTO OUTFILE \
                          and table functions that reach outside"
                     .to_owned(),
+            },
+            StoreError::Parameter(error) => Self {
+                class: Class::Question,
+                title: "a parameter does not fit its type",
+                detail: error.to_string(),
+                remedy: format!("write a wider type, as `{{{}:Int64}}`, or another value", error.name),
             },
             StoreError::Unreachable(_) | StoreError::NotReady { .. } => Self {
                 class: Class::Unavailable,

@@ -1,10 +1,11 @@
 //! Questions in, answers out: the part that HTTP and gRPC share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use memwide_service::clock;
 use memwide_store::{Request, Store, StoreError};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::answer::{Answer, Column, Completeness, Part, Value};
 use crate::ask::time::{MINUTE_NS, text};
@@ -29,6 +30,8 @@ pub struct Service {
     stores: watch::Receiver<Option<Store>>,
     status: watch::Receiver<StatusDetail>,
     places: Arc<Semaphore>,
+    /// Of those, what statements that people typed may take: questions always find room beside them.
+    typed: Arc<Semaphore>,
     rules: Rules,
 }
 
@@ -50,12 +53,15 @@ impl Service {
         stores: watch::Receiver<Option<Store>>,
         status: watch::Receiver<StatusDetail>,
     ) -> Self {
-        let places = Arc::new(Semaphore::new(limits.at_once.max(1)));
+        let at_once = limits.at_once.max(1);
+        let places = Arc::new(Semaphore::new(at_once));
+        let typed = Arc::new(Semaphore::new((at_once * 3 / 4).max(1)));
         Self {
             limits,
             stores,
             status,
             places,
+            typed,
             rules: Rules::default(),
         }
     }
@@ -271,7 +277,7 @@ impl Service {
             request = request.param(name, value);
         }
         let store = self.store()?;
-        let place = self.place().await?;
+        let place = self.typed_place().await?;
         let answer = store.guarded(request).await;
         drop(place);
         answer.map_err(|error| Problem::from_store(&error, &self.limits))
@@ -313,7 +319,10 @@ impl Service {
         }
         let relayed = async {
             let store = self.store().map_err(|problem| (None, problem))?;
-            let _place = self.place().await.map_err(|problem| (None, problem))?;
+            let _place = self
+                .typed_place()
+                .await
+                .map_err(|problem| (None, problem))?;
             store.guarded(request).await.map_err(|error| {
                 let code = match &error {
                     StoreError::Exception { code, .. } => *code,
@@ -341,11 +350,22 @@ impl Service {
         self.stores.borrow().clone().ok_or_else(Problem::not_ready)
     }
 
-    async fn place(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.places)
-            .acquire_owned()
-            .await
-            .map_err(|_| Problem::not_ready())
+    async fn place(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.within(&self.places).await
+    }
+
+    /// A place for a statement that somebody typed.
+    async fn typed_place(&self) -> Result<[OwnedSemaphorePermit; 2], Problem> {
+        Ok([self.within(&self.typed).await?, self.place().await?])
+    }
+
+    /// A place, once there is one; nobody waits longer than a statement may take.
+    async fn within(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
+        let wait = Duration::from_secs(self.limits.seconds.into());
+        match tokio::time::timeout(wait, Arc::clone(places).acquire_owned()).await {
+            Ok(place) => place.map_err(|_| Problem::not_ready()),
+            Err(_) => Err(Problem::busy(&self.limits)),
+        }
     }
 
     /// One of our own statements failed: unless the store is away or busy, that is ours to mend.

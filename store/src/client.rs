@@ -280,6 +280,7 @@ impl Store {
     /// Runs a query that a person typed, through the guard. Call it on a store that is connected as the reader.
     pub async fn guarded(&self, request: Request) -> Result<Bytes, StoreError> {
         crate::guard::check(&request.sql)?;
+        crate::sql::check_params(&request.sql, &request.params)?;
         self.query(request).await
     }
 }

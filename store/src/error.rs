@@ -4,6 +4,7 @@ use crate::engine::LoadError;
 use crate::guard::Refusal;
 use crate::native::NativeError;
 use crate::schema::SchemaError;
+use crate::sql::OutOfRange;
 use crate::tools::ToolError;
 
 /// What to do about a [`StoreError`].
@@ -57,6 +58,9 @@ pub enum StoreError {
     /// The query was refused before it was sent.
     #[error("query refused")]
     Refused(#[from] Refusal),
+    /// The value of a parameter does not fit its type: the engine would take it for another one.
+    #[error(transparent)]
+    Parameter(#[from] OutOfRange),
     /// A Native block is not one.
     #[error("a block of rows is damaged")]
     Native(#[from] NativeError),
@@ -218,6 +222,7 @@ impl StoreError {
             Self::AnswerTooLarge { .. } => "answer_too_large",
             Self::Url { .. } => "url",
             Self::Refused(_) => "refused",
+            Self::Parameter(_) => "parameter",
             Self::Native(_) => "native",
             Self::Schema(_) => "schema",
             Self::Tool(_) => "tool",

@@ -16,6 +16,7 @@ pub mod wire;
 
 pub use client::{Request, Store};
 pub use error::{Advice, StoreError};
+pub use sql::OutOfRange;
 
 /// Name of the database unless the operator chooses another.
 pub const DEFAULT_DATABASE: &str = "memwide";

@@ -203,6 +203,7 @@ async fn answer(
     let (sql, format) = split_format(&sql);
     let format = format.or_else(|| asked.format.clone());
     let format = known_format(&format.unwrap_or_else(|| "TabSeparated".to_owned()))?;
+    super::sql::check_names(&asked.params).map_err(|problem| Refused::new(None, &problem))?;
     let settings = settings(&asked)?;
     known_database(service, asked.database.as_deref())?;
     let relayed = Relayed {

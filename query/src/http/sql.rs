@@ -103,8 +103,29 @@ pub(crate) async fn run(
         let remedy = "filter by what is stored, not by a list; or ask in parts";
         return Err(wrong(detail, remedy.to_owned()));
     }
-    for (at, (name, _)) in statement.params.iter().enumerate() {
-        let mut before = statement.params.iter().take(at);
+    check_names(&statement.params)?;
+    let range = Range::parse(COMPLETENESS_SINCE, "", Service::now_ns())?;
+    let (answer, completeness) = tokio::try_join!(
+        service.guarded(
+            &statement.query,
+            &statement.params,
+            statement.format.of_store()
+        ),
+        service.completeness_of(range, Vec::new()),
+    )?;
+    if statement.format == Format::Json {
+        return Ok((
+            document(&answer, &completeness)?.to_string().into(),
+            completeness,
+        ));
+    }
+    Ok((answer, completeness))
+}
+
+/// Each parameter has a name and is given once.
+pub(super) fn check_names(params: &[(String, String)]) -> Result<(), Problem> {
+    for (at, (name, _)) in params.iter().enumerate() {
+        let mut before = params.iter().take(at);
         if before.any(|(earlier, _)| earlier == name) {
             let detail = format!("the parameter `{name}` is given more than once");
             return Err(wrong(detail, "give each parameter one value".to_owned()));
@@ -124,22 +145,7 @@ pub(crate) async fn run(
             ));
         }
     }
-    let range = Range::parse(COMPLETENESS_SINCE, "", Service::now_ns())?;
-    let (answer, completeness) = tokio::try_join!(
-        service.guarded(
-            &statement.query,
-            &statement.params,
-            statement.format.of_store()
-        ),
-        service.completeness_of(range, Vec::new()),
-    )?;
-    if statement.format == Format::Json {
-        return Ok((
-            document(&answer, &completeness)?.to_string().into(),
-            completeness,
-        ));
-    }
-    Ok((answer, completeness))
+    Ok(())
 }
 
 fn wrong(detail: String, remedy: String) -> Problem {

@@ -283,6 +283,14 @@ async fn bounds(running: &Running) {
         .sql(json!({"query": "SELECT 1", "params": {"a-b": 1}}))
         .await;
     assert_eq!(reply.status, 400);
+    let wide = json!({"query": "SELECT {x:UInt8} AS x", "params": {"x": 300}});
+    let reply = running.sql(wide).await;
+    let problem = reply.json();
+    assert_eq!(reply.status, 400, "{problem}");
+    assert_eq!(
+        problem["detail"],
+        "the parameter `x` is 300, and `UInt8` holds 0 to 255"
+    );
     let reply = running.sql(json!({"query": "SELECT 1", "parms": {}})).await;
     assert!(
         reply.status == 400 && reply.json()["detail"].as_str().unwrap().contains("parms"),
@@ -299,6 +307,45 @@ async fn bounds(running: &Running) {
         )
         .await;
     assert_eq!(reply.status, 415, "a foreign page could send this");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_find_room_beside_long_statements() {
+    let limits = Limits {
+        seconds: 10,
+        at_once: 2,
+        ..Limits::default()
+    };
+    let Some(running) = running_with(limits).await else {
+        return;
+    };
+    let running = std::sync::Arc::new(running);
+    let long = "SELECT sum(cityHash64(number)) FROM numbers(1000000000000)";
+    let asked: Vec<_> = (0..3)
+        .map(|_| {
+            let running = std::sync::Arc::clone(&running);
+            tokio::spawn(async move { post(&running, long).await.status })
+        })
+        .collect();
+    // While they run, one after the other, and wait.
+    let answered = async || {
+        let reply = running.get("/api/v1/hosts").await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    };
+    answered().await;
+    let is_under_way = asked.iter().any(|statement| !statement.is_finished());
+    assert!(is_under_way, "the question waited for all statements");
+    let mut statuses = Vec::new();
+    for statement in asked {
+        statuses.push(statement.await.unwrap());
+    }
+    statuses.sort_unstable();
+    // Some ran out of their time, who waited as long found no place.
+    assert!(
+        statuses.contains(&422) && statuses.contains(&503),
+        "{statuses:?}"
+    );
+    std::sync::Arc::into_inner(running).unwrap().stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
