@@ -2,7 +2,9 @@
 //!
 //! The collector runs as a process of its own, with its spool on disk, and sends over loopback to a decoder in this process
 //! that acks. Each load runs small and large: the slope between the two is the cost of a sample, without what starting and
-//! stopping cost. Needs root and perf.
+//! stopping cost. CPU time is the scheduler's, in nanoseconds: clock ticks of 10 ms are a third of what is measured. What the
+//! kernel does for a recorder in the programs that are sampled, or later for its files, is in nobody's figure. Needs root and
+//! perf.
 //!
 //! ```text
 //! make bench
@@ -27,9 +29,8 @@
 #[path = "../tests/it/decoder.rs"]
 mod decoder;
 
-use std::io::{Read as _, Write as _};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use decoder::{Manners, Running};
@@ -38,9 +39,9 @@ use memwide_collector::{
 };
 use memwide_service::CancellationToken;
 use prost::Message as _;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::time::{ClockId, clock_gettime};
 
-/// Clock ticks of `/proc/PID/stat` in a second (`USER_HZ`).
-const TICKS: f64 = 100.0;
 /// Runs of each size, both recorders in turn; the lowest cost counts, as noise only adds.
 const RUNS: usize = 5;
 /// Faults as the collector takes them, asked of perf.
@@ -84,11 +85,7 @@ struct Cost {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
-        Some("load") => load(
-            &arguments[2],
-            arguments[3].parse().unwrap(),
-            Path::new(&arguments[4]),
-        ),
+        Some("load") => load(&arguments[2], arguments[3].parse().unwrap()),
         Some("collect") => collect(&arguments[2], &arguments[3], &arguments[4]),
         _ => measure(),
     }
@@ -255,25 +252,26 @@ fn ours(row: &Row, size: u64) -> Option<Cost> {
         if child.try_wait().unwrap().is_some() {
             return None;
         }
-        let before = cpu_of(child.id());
+        let mut asked = Asked::new(&mut child);
+        let before = asked.cpu();
         let skip = decoder.got().batches.values().map(Vec::len).sum::<usize>();
         let started = Instant::now();
         let load = tokio::task::spawn_blocking({
-            let (load, report) = (row.load, folder.path().join("load"));
-            move || run_load(load, size, &report)
+            let load = row.load;
+            move || run_load(load, size)
         });
         load.await.unwrap();
         let seconds = started.elapsed().as_secs_f64();
         // What is in the rings is sent within a batch or two.
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let cpu = cpu_of(child.id()) - before;
+        let cpu = asked.cpu() - before;
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let high = status
             .lines()
             .find_map(|line| line.strip_prefix("RssAnon:"));
         let resident: f64 = high?.split_whitespace().next()?.parse().unwrap();
         // Its input's end stops it.
-        drop(child.stdin.take());
+        drop(asked);
         child.wait().unwrap();
         let got = decoder.got();
         let batches: Vec<_> = got.batches.values().flatten().skip(skip).collect();
@@ -292,12 +290,11 @@ fn ours(row: &Row, size: u64) -> Option<Cost> {
 
 fn perf(row: &Row, size: u64) -> Option<Cost> {
     let folder = tempfile::tempdir().unwrap();
-    let (file, report) = (folder.path().join("perf.data"), folder.path().join("load"));
+    let file = folder.path().join("perf.data");
     let program = std::env::current_exe().unwrap();
-    let before = cpu_of_children();
     let started = Instant::now();
     let pages = (RING_BYTES / 4096).to_string();
-    let status = Command::new("perf")
+    let mut child = Command::new("perf")
         .args(["record", "-q", "-a", "-c", "1", "-B", "-N", "-m", &pages])
         .args(row.perf)
         .arg("-o")
@@ -305,18 +302,15 @@ fn perf(row: &Row, size: u64) -> Option<Cost> {
         .arg("--")
         .arg(&program)
         .args(["load", row.load, &size.to_string()])
-        .arg(&report)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .status()
+        .spawn()
         .unwrap();
-    if !status.success() {
+    let cpu = cpu_of_ended(&child);
+    if !child.wait().unwrap().success() {
         return None;
     }
     let seconds = started.elapsed().as_secs_f64();
-    // The load is perf's child: what it took is measured alone and taken off.
-    let all = cpu_of_children() - before;
-    let load: f64 = std::fs::read_to_string(report).unwrap().parse().unwrap();
     let said = Command::new("perf")
         .args(["report", "--stats", "-i"])
         .arg(&file)
@@ -335,7 +329,7 @@ fn perf(row: &Row, size: u64) -> Option<Cost> {
             .ok()
     };
     Some(Cost {
-        cpu: all - load,
+        cpu,
         samples: number("SAMPLE events")? as f64,
         lost: number("LOST events").unwrap_or(0),
         seconds,
@@ -344,9 +338,8 @@ fn perf(row: &Row, size: u64) -> Option<Cost> {
     })
 }
 
-/// Runs the load, which says in a file what CPU it took.
-fn run_load(load: &str, size: u64, report: &Path) {
-    let mut child = again(&["load", load, &size.to_string(), report.to_str().unwrap()]);
+fn run_load(load: &str, size: u64) {
+    let mut child = again(&["load", load, &size.to_string()]);
     assert!(child.wait().unwrap().success());
 }
 
@@ -356,11 +349,11 @@ fn again(arguments: &[&str]) -> Child {
     command
         .args(arguments)
         .stdin(Stdio::piped())
-        .stdout(Stdio::null());
+        .stdout(Stdio::piped());
     command.spawn().unwrap()
 }
 
-fn load(what: &str, size: u64, report: &Path) {
+fn load(what: &str, size: u64) {
     let cpus = std::thread::available_parallelism().unwrap().get() as u64;
     match what {
         "faults" => {
@@ -386,8 +379,6 @@ fn load(what: &str, size: u64, report: &Path) {
         }
         _ => switch(size / 8),
     }
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap();
-    std::fs::write(report, format!("{}", of_stat(&text, 14))).unwrap();
 }
 
 /// Touches fresh pages.
@@ -442,8 +433,11 @@ fn collect(endpoint: &str, spool: &str, event: &str) {
     let stop = CancellationToken::new();
     let ended = stop.clone();
     std::thread::spawn(move || {
-        let mut rest = Vec::new();
-        std::io::stdin().read_to_end(&mut rest).unwrap();
+        for line in std::io::stdin().lines() {
+            line.unwrap();
+            let time = clock_gettime(ClockId::ProcessCPUTime);
+            println!("{}", time.tv_sec as f64 + time.tv_nsec as f64 / 1e9);
+        }
         ended.cancel();
     });
     let (reporter, _status) = Reporter::new();
@@ -452,21 +446,32 @@ fn collect(endpoint: &str, spool: &str, event: &str) {
         .unwrap();
 }
 
-fn cpu_of(pid: u32) -> f64 {
-    of_stat(
-        &std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap(),
-        14,
-    )
+/// A collector that is asked what CPU time it took, all its threads together.
+struct Asked {
+    ask: ChildStdin,
+    answers: BufReader<ChildStdout>,
 }
 
-fn cpu_of_children() -> f64 {
-    of_stat(&std::fs::read_to_string("/proc/self/stat").unwrap(), 16)
+impl Asked {
+    fn new(child: &mut Child) -> Self {
+        Self {
+            ask: child.stdin.take().unwrap(),
+            answers: BufReader::new(child.stdout.take().unwrap()),
+        }
+    }
+
+    fn cpu(&mut self) -> f64 {
+        self.ask.write_all(b"\n").unwrap();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        answer.trim().parse().unwrap()
+    }
 }
 
-/// The field of this number and the one behind it, in seconds; the state is field 3.
-fn of_stat(text: &str, number: usize) -> f64 {
-    let behind = text.rsplit(')').next().unwrap();
-    let fields: Vec<&str> = behind.split_whitespace().collect();
-    let ticks = |number: usize| fields[number - 3].parse::<f64>().unwrap();
-    (ticks(number) + ticks(number + 1)) / TICKS
+/// CPU seconds of a child of one thread, without its own children, once it has ended; it is still to be waited for.
+fn cpu_of_ended(child: &Child) -> f64 {
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(Pid::from_child(child)), ended).unwrap();
+    let text = std::fs::read_to_string(format!("/proc/{}/schedstat", child.id())).unwrap();
+    text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
 }

@@ -86,6 +86,32 @@ pub(crate) enum Fate {
     Drop,
 }
 
+/// A sample that others follow with the same header and the same id, which is right: they need no further look.
+struct Like {
+    head: [u8; 16],
+    size: usize,
+    ordinal: usize,
+}
+
+impl Like {
+    fn new(sample: Option<&[u8]>, ordinal: Option<u32>) -> Option<Self> {
+        let sample = sample?;
+        Some(Self {
+            head: *sample.first_chunk()?,
+            size: sample.len(),
+            ordinal: ordinal? as usize,
+        })
+    }
+
+    /// How many whole ones `records` begin with, and their bytes.
+    fn follow(&self, records: &[u8]) -> (u32, usize) {
+        let all = records.chunks_exact(self.size);
+        let like = all.take_while(|sample| sample.first_chunk() == Some(&self.head));
+        let count = like.count();
+        (u32::try_from(count).unwrap_or(0), count * self.size)
+    }
+}
+
 /// The records of one batch, unpacked.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
@@ -151,7 +177,17 @@ impl Collected {
         } = self;
         let mut moved: Vec<Range<usize>> = Vec::new();
         let (mut at, mut claimed) = (*whole, 0);
+        let mut like: Option<Like> = None;
         while let Some(rest) = samples.get(at..).filter(|rest| !rest.is_empty()) {
+            if let Some(like) = like.take() {
+                let (count, bytes) = like.follow(rest);
+                if let Some(tally) = tallies.get_mut(like.ordinal) {
+                    tally.produced += u64::from(count);
+                }
+                *sample_records += count;
+                at += bytes;
+            }
+            let rest = samples.get(at..).unwrap_or_default();
             let Ok((record, _)) = RawRecord::split_first(rest) else {
                 break;
             };
@@ -167,7 +203,10 @@ impl Collected {
                     }
                     let ordinal = ids.ordinal(id);
                     match ordinal.and_then(|ordinal| tallies.get_mut(ordinal as usize)) {
-                        Some(tally) => tally.produced += 1,
+                        Some(tally) => {
+                            tally.produced += 1;
+                            like = Like::new(samples.get(at..end), ordinal);
+                        }
                         None => strange.sample(id),
                     }
                 }

@@ -161,14 +161,14 @@ impl Epoch {
             ..Batch::default()
         });
         let write = || -> io::Result<u64> {
+            let put =
+                |batch: Batch| move |out: &mut Vec<u8>| batch.encode(out).map_err(io::Error::other);
             let roll = batch.snapshot; // history is dropped in whole segments, up to a snapshot
-            let bytes = inner
-                .side
-                .append(kinds, number, &side.encode_to_vec(), roll)?;
+            let bytes = inner.side.append(kinds, number, put(side), roll)?;
             if let Some(samples) = samples {
                 inner
                     .samples
-                    .append(kind::SAMPLES, number, &samples.encode_to_vec(), false)?;
+                    .append(kind::SAMPLES, number, put(samples), false)?;
             }
             Ok(bytes)
         };

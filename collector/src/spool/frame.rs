@@ -48,20 +48,28 @@ pub(super) fn frame_len(payload: u64) -> u64 {
     HEADER + payload.next_multiple_of(8)
 }
 
-/// A whole frame, to be written at once.
-pub(super) fn encode(kind: u32, number: u64, payload: &[u8]) -> Vec<u8> {
-    let len = payload.len() as u64;
-    let mut out = Vec::with_capacity(usize::try_from(frame_len(len)).unwrap_or(0));
-    out.extend_from_slice(&MAGIC.to_le_bytes());
-    out.extend_from_slice(&kind.to_le_bytes());
-    for word in [number, len, xxh3_64(payload)] {
-        out.extend_from_slice(&word.to_le_bytes());
+/// Makes `out` a whole frame, to be written at once; `put` appends the payload.
+pub(super) fn encode(
+    out: &mut Vec<u8>,
+    kind: u32,
+    number: u64,
+    put: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+) -> io::Result<()> {
+    out.clear();
+    out.resize(HEADER_LEN, 0);
+    put(out)?;
+    let payload = out.get(HEADER_LEN..).unwrap_or_default();
+    let (len, checksum) = (payload.len() as u64, xxh3_64(payload));
+    let first = u64::from(kind) << 32 | u64::from(MAGIC);
+    let words = [first, number, len, checksum].map(u64::to_le_bytes);
+    let words = words.as_flattened();
+    let check = xxh3_64(words).to_le_bytes();
+    let header = words.iter().chain(&check);
+    for (to, byte) in out.iter_mut().zip(header) {
+        *to = *byte;
     }
-    let check = xxh3_64(&out);
-    out.extend_from_slice(&check.to_le_bytes());
-    out.extend_from_slice(payload);
     out.resize(out.len().next_multiple_of(8), 0);
-    out
+    Ok(())
 }
 
 fn decode(header: &[u8; HEADER_LEN], offset: u64) -> Option<Frame> {

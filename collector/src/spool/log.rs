@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::frame::{self, Frame};
 
+/// Memory of a frame that is kept for the next one, in bytes.
+const KEPT_BYTES: usize = 256 << 10;
+
 /// One kind of frames: the batches without samples, or the samples.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -18,6 +21,8 @@ pub(super) struct Log {
     index: BTreeMap<u64, (u64, Frame)>,
     /// Bytes from which on a new segment is started.
     roll_bytes: u64,
+    /// Of the last frame: one batch after another needs its memory.
+    encoded: Vec<u8>,
     /// Damaged stretches found when opened, torn ends included.
     pub(super) broken: u64,
 }
@@ -50,6 +55,7 @@ impl Log {
             segments: VecDeque::new(),
             index: BTreeMap::new(),
             roll_bytes,
+            encoded: Vec::new(),
             broken: 0,
         };
         let mut firsts = Vec::new();
@@ -100,12 +106,12 @@ impl Log {
         Ok(())
     }
 
-    /// Appends a frame; `roll` starts a new segment first. After an error nothing is added.
+    /// Appends a frame whose payload `put` writes; `roll` starts a new segment first. After an error nothing is added.
     pub(super) fn append(
         &mut self,
         kind: u32,
         number: u64,
-        payload: &[u8],
+        put: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
         roll: bool,
     ) -> io::Result<u64> {
         // A batch that is written again, after the disk was full, finds the segment it has begun: another would take the
@@ -130,19 +136,21 @@ impl Log {
                 path,
             });
         }
-        let encoded = frame::encode(kind, number, payload);
+        let encoded = &mut self.encoded;
+        encoded.shrink_to(KEPT_BYTES);
+        frame::encode(encoded, kind, number, put)?;
         let Some(segment) = self.segments.back_mut() else {
             return Err(io::Error::other("no segment to write to"));
         };
         let at = segment.bytes;
-        if let Err(error) = segment.file.write_all_at(&encoded, at) {
+        if let Err(error) = segment.file.write_all_at(encoded, at) {
             // A half frame would be found torn anyway; without it the next one follows seamlessly.
             segment.file.set_len(at)?;
             return Err(error);
         }
         segment.bytes += encoded.len() as u64;
         segment.last = number;
-        if let Some(frame) = frame::placed(&encoded, at) {
+        if let Some(frame) = frame::placed(encoded, at) {
             self.index.insert(number, (segment.first, frame));
         }
         Ok(encoded.len() as u64)
@@ -219,7 +227,11 @@ impl Log {
             if let Some(payload) = frame::read(&segment.file, frame)?
                 && let Some(payload) = change(&payload)
             {
-                let encoded = frame::encode(frame.kind, frame.number, &payload);
+                let mut encoded = Vec::new();
+                frame::encode(&mut encoded, frame.kind, frame.number, |out| {
+                    out.extend_from_slice(&payload);
+                    Ok(())
+                })?;
                 frames.extend(frame::placed(&encoded, bytes.len() as u64));
                 bytes.extend(encoded);
             }

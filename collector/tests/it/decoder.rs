@@ -12,11 +12,15 @@ use memwide_proto::v1::{
     Refuse, Resume, Section, SymbolChunk, SymbolRequest, Welcome, collector_message,
     decoder_message, section,
 };
-use memwide_service::CancellationToken;
+use memwide_service::{CancellationToken, grpc};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
+
+/// HTTP/2 window of a stream, as a decoder has it.
+const WINDOW_BYTES: u32 = 2 << 20;
 
 /// How it behaves.
 #[derive(Debug, Clone)]
@@ -132,12 +136,7 @@ impl Running {
             ..decoder
         };
         let service = IngestServer::new(decoder.clone()).max_decoding_message_size(32 << 20);
-        let serving = tonic::transport::Server::builder()
-            .add_service(service)
-            .serve_with_incoming_shutdown(
-                TcpListenerStream::new(listener),
-                stop.clone().cancelled_owned(),
-            );
+        let serving = grpc::serve(listener, Routes::new(service), WINDOW_BYTES, stop.clone());
         tokio::spawn(serving);
         Self {
             endpoint: format!("http://{address}"),
