@@ -3,12 +3,15 @@
 use super::Shared;
 use memwide_proto::v1;
 use memwide_proto::v1::boosts_server::Boosts;
+use memwide_service::config::Secret;
 use memwide_service::pattern::fits;
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 /// A collector that has said nothing by then is told of as such.
@@ -133,6 +136,30 @@ pub(super) struct BoostsService {
     pub(super) shared: Arc<Shared>,
 }
 
+/// Who may ask: whoever shows the token; without one, this machine.
+fn check(token: &Secret, peer: Option<SocketAddr>, metadata: &MetadataMap) -> Result<(), Status> {
+    if token.expose().is_none() {
+        let is_near = peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
+        return is_near.then_some(()).ok_or_else(|| {
+            Status::permission_denied(
+                "this decoder has no `boost_token`, so it is asked from its own machine only (kubectl port-forward is); set \
+                 one, and MEMWIDE_BOOST_TOKEN where you ask",
+            )
+        });
+    }
+    let shown = metadata.get("authorization");
+    let shown = shown.and_then(|shown| shown.to_str().ok()?.strip_prefix("Bearer "));
+    match shown {
+        Some(shown) if token.is(shown) => Ok(()),
+        Some(_) => Err(Status::unauthenticated(
+            "this is not the `boost_token` of this decoder",
+        )),
+        None => Err(Status::unauthenticated(
+            "this decoder wants its `boost_token`: set MEMWIDE_BOOST_TOKEN",
+        )),
+    }
+}
+
 async fn tell(host: String, to: mpsc::Sender<Order>, boost: v1::Boost) -> v1::BoostedHost {
     let (answer, answered) = oneshot::channel();
     let order = Order { boost, answer };
@@ -158,6 +185,12 @@ impl Boosts for BoostsService {
         &self,
         request: Request<v1::BoostRequest>,
     ) -> Result<Response<v1::BoostAnswer>, Status> {
+        let peer = request.remote_addr();
+        check(&self.shared.config.boost_token, peer, request.metadata()).inspect_err(
+            |refused| {
+                tracing::warn!(?peer, why = refused.message(), "a boost is refused");
+            },
+        )?;
         let v1::BoostRequest { hosts, boost } = request.into_inner();
         let wrong = |text: &str| Status::invalid_argument(text);
         let boost = boost.ok_or_else(|| wrong("the request names no boost"))?;
@@ -185,5 +218,45 @@ impl Boosts for BoostsService {
             "a person asks for shorter periods"
         );
         Ok(Response::new(v1::BoostAnswer { hosts }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_shows_the_token_may_ask_and_without_one_this_machine() {
+        let near = ["127.0.0.1:5", "[::1]:5", "[::ffff:127.0.0.1]:5"];
+        let near = near.map(|peer| Some(peer.parse().unwrap()));
+        let far = ["10.0.0.9:5", "[fd00::1]:5"].map(|peer| Some(peer.parse().unwrap()));
+        let shows = |what: &str| {
+            let mut metadata = MetadataMap::new();
+            if !what.is_empty() {
+                metadata.insert("authorization", what.parse().unwrap());
+            }
+            metadata
+        };
+        let may =
+            |token: &str, peer, what: &str| check(&Secret::new(token), peer, &shows(what)).is_ok();
+        for peer in near {
+            assert!(may("", peer, ""), "{peer:?}");
+            assert!(may("", peer, "Bearer x"), "{peer:?}");
+            assert!(!may("s3cret", peer, ""), "{peer:?}");
+        }
+        for peer in far.into_iter().chain([None]) {
+            assert!(!may("", peer, "Bearer "), "{peer:?}");
+            assert!(may("s3cret", peer, "Bearer s3cret"), "{peer:?}");
+            for wrong in [
+                "",
+                "s3cret",
+                "Bearer ",
+                "Bearer s3cre",
+                "Bearer s3creT",
+                "Bearer s3cret ",
+            ] {
+                assert!(!may("s3cret", peer, wrong), "{peer:?} {wrong}");
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Configuration of the process.
 
 use memwide_proto::limits;
+use memwide_service::config::Secret;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,9 @@ pub struct Config {
     /// File with settings of collectors, read again when it changes: each collector is told its part (`docs/collector.md`).
     /// Empty: none.
     pub collectors_file: PathBuf,
+    /// What `memwide boost` has to show before it is passed on to collectors; best given as `MEMWIDE_BOOST_TOKEN`. Empty: only
+    /// this machine may ask (in a cluster: whoever may forward a port to the decoder).
+    pub boost_token: Secret,
     /// Bytes a collector may have under way and not acked.
     pub credit_bytes: u64,
     /// How long the state of a source is kept after its stream has ended, in milliseconds.
@@ -45,6 +49,7 @@ impl Default for Config {
             symbol_wait_ms: 2_000,
             symbol_wait_bytes: 16 << 20,
             collectors_file: PathBuf::new(),
+            boost_token: Secret::default(),
             credit_bytes: limits::UNACKED_BYTES_MAX,
             session_keep_ms: 600_000,
             sessions_kept: 256,

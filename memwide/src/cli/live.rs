@@ -149,6 +149,14 @@ pub(crate) struct BoostArgs {
     /// Decoders to ask, as http://HOST:PORT [default: the one that the server names]
     #[arg(long = "decoder", value_name = "URL")]
     pub(crate) decoders: Vec<String>,
+    /// What the decoder's `boost_token` is; others see it in lists of processes, not so the variable
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "MEMWIDE_BOOST_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) token: Option<String>,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: super::Format,

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &BoostArgs) -> Result<(), Failure> {
         .build()?;
     let mut hosts = BTreeMap::new();
     for decoder in &decoders {
-        let answer = runtime.block_on(ask(decoder, request.clone()))?;
+        let answer = runtime.block_on(ask(decoder, args.token.as_deref(), request.clone()))?;
         for host in answer.hosts {
             // A host that has just moved from one decoder to another is told twice.
             let entry = hosts
@@ -76,7 +76,17 @@ fn request(args: &BoostArgs) -> v1::BoostRequest {
     }
 }
 
-async fn ask(decoder: &str, request: v1::BoostRequest) -> anyhow::Result<v1::BoostAnswer> {
+async fn ask(
+    decoder: &str,
+    token: Option<&str>,
+    request: v1::BoostRequest,
+) -> anyhow::Result<v1::BoostAnswer> {
+    let mut request = tonic::Request::new(request);
+    if let Some(token) = token {
+        let shown = format!("Bearer {token}").parse();
+        let shown = shown.context("the token has characters that cannot be sent")?;
+        request.metadata_mut().insert("authorization", shown);
+    }
     let mut client = BoostsClient::connect(decoder.to_owned())
         .await
         .with_context(|| format!("no decoder answers at {decoder}"))?;
