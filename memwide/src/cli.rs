@@ -170,6 +170,9 @@ pub(crate) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Configuration of the collector here: its events, its spool with what it was told centrally [default: none of its own]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,

@@ -6,6 +6,7 @@
 mod boost;
 mod settings;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,6 +40,19 @@ struct Pushed {
     toml: String,
 }
 
+/// What the next start has to know, and `memwide doctor`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    pushed: Pushed,
+    /// The decoder that told it.
+    #[serde(default)]
+    from: String,
+    /// What was refused since, and why.
+    #[serde(default)]
+    refused: Option<(Pushed, String)>,
+}
+
 /// Settings in force.
 #[derive(Debug, Clone)]
 struct Force {
@@ -52,6 +66,8 @@ struct State {
     /// What was in force before, until events have been opened with what is now.
     before: Option<Force>,
     refused: Option<(Pushed, String)>,
+    /// Who told what is in force.
+    from: String,
 }
 
 /// What is in force, and what was refused.
@@ -87,11 +103,15 @@ impl Central {
             now: alone,
             before: None,
             refused: None,
+            from: String::new(),
         };
         let kept = std::fs::read(&file).ok();
-        let kept = kept.and_then(|bytes| serde_json::from_slice::<Pushed>(&bytes).ok());
-        if let Some(pushed) = kept.filter(|_| own.central) {
+        let kept = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
+        if let Some(kept) = kept.filter(|_| own.central) {
+            let pushed = kept.pushed;
+            (state.refused, state.from) = (kept.refused, kept.from);
             match combine(&own, &pushed.toml) {
+                Ok(_) if pushed.version == 0 => {}
                 Ok(combined) => {
                     let own = std::mem::replace(&mut state.now, Force { pushed, combined });
                     state.before = Some(own);
@@ -151,9 +171,10 @@ impl Central {
     pub(crate) fn row(&self) -> Option<Capability> {
         let state = self.lock();
         let version = state.now.pushed.version;
-        let in_force = match version {
-            0 => "this host's own file is in force alone".to_owned(),
-            version => format!("version {version} is in force"),
+        let in_force = match (version, state.from.as_str()) {
+            (0, _) => "this host's own file is in force alone".to_owned(),
+            (version, "") => format!("version {version} is in force"),
+            (version, from) => format!("version {version} is in force, told by {from}"),
         };
         let stops = if state.now.combined.stop {
             "; it stops all sampling"
@@ -203,15 +224,20 @@ impl Central {
         // ATOMICS: see where they are read.
         self.stopped
             .store(state.now.combined.stop, Ordering::Relaxed);
-        self.keep(&state.now.pushed);
+        self.keep(state);
         self.tell(state);
     }
 
     /// A collector that cannot write it down goes on; its next start may know an older version.
-    fn keep(&self, pushed: &Pushed) {
+    fn keep(&self, state: &State) {
+        let kept = Kept {
+            pushed: state.now.pushed.clone(),
+            from: state.from.clone(),
+            refused: state.refused.clone(),
+        };
         let write = || -> std::io::Result<()> {
             let new = self.file.with_extension("new");
-            std::fs::write(&new, serde_json::to_vec(pushed)?)?;
+            std::fs::write(&new, serde_json::to_vec(&kept)?)?;
             std::fs::rename(&new, &self.file)
         };
         if let Err(error) = write() {
@@ -311,6 +337,7 @@ impl Central {
                     "central settings are refused"
                 );
                 state.refused = Some((pushed, why.clone()));
+                self.keep(&state);
                 self.tell(&state);
                 return Err(why);
             }
@@ -325,6 +352,7 @@ impl Central {
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
         state.refused = None;
+        state.from.clone_from(&self.own.endpoint);
         self.follow(&state);
         let stop = state.now.combined.stop;
         tracing::info!(version, stop, opens_anew, "central settings are in force");
@@ -336,7 +364,37 @@ impl Central {
     }
 }
 
+/// What the collector that runs here, or ran last, was told, by the file beside its spool.
+pub(crate) fn row_of(config: &Config) -> Option<Capability> {
+    if !config.central {
+        return Some(Capability {
+            name: ROW.to_owned(),
+            available: false,
+            reason: OWN_ALONE.to_owned(),
+            ..Capability::default()
+        });
+    }
+    let path = config.spool.dir.join(FILE);
+    if let Err(error) = std::fs::metadata(&path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Some(Capability {
+            name: ROW.to_owned(),
+            available: false,
+            reason: format!("{} cannot be read: {error}", path.display()),
+            remedy: "run as the user of the collector, or as root".to_owned(),
+            ..Capability::default()
+        });
+    }
+    Central::new(config.clone(), Machine::default(), Reporter::new().0).row()
+}
+
 impl Settings for Central {
+    fn labels(&self) -> HashMap<String, String> {
+        let labels = self.own.labels.clone();
+        labels.into_iter().collect()
+    }
+
     fn configure(&self, pushed: &Configure) -> ConfigReport {
         let taken = match &pushed.boost {
             Some(boost) => self.boost(boost),

@@ -54,7 +54,7 @@ fn a_version_replaces_an_older_one_and_what_is_refused_changes_nothing() {
     assert_eq!(central.generation(), 0, "nothing had to be opened anew");
     let row = central.row().unwrap();
     assert!(
-        row.available && row.reason == "version 5 is in force",
+        row.available && row.reason == "version 5 is in force, told by http://127.0.0.1:7071",
         "{row:?}"
     );
 }
@@ -84,6 +84,17 @@ fn the_next_start_goes_on_as_told() {
     assert!(second.is_stopped());
     assert!((second.config().0.budget.cpu_percent - 1.0).abs() < 1e-9);
     assert!(push(&second, 7, "stop = true\nbudget.cpu_percent = 1.0").applied);
+    assert_eq!(row_of(&own(folder.path())), second.row());
+    push(&second, 9, "stpo = true");
+    let row = row_of(&own(folder.path())).unwrap();
+    let parts = [
+        "version 9 is refused: unknown field `stpo`",
+        "version 7 is in force, told by http",
+    ];
+    assert!(
+        !row.available && parts.iter().all(|part| row.reason.contains(part)),
+        "{row:?}"
+    );
 
     let mut stricter = own(folder.path());
     stricter.budget.cpu_percent = 0.5;
@@ -93,6 +104,7 @@ fn the_next_start_goes_on_as_told() {
 
     let mut alone = own(folder.path());
     alone.central = false;
+    assert!(row_of(&alone).unwrap().reason.contains("central = false"));
     let (fourth, _) = central(alone);
     assert!(!fourth.is_stopped());
     let report = push(&fourth, 8, "");

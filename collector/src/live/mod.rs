@@ -20,7 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::central::Central;
+use crate::central::{self, Central};
 use crate::config::Config;
 use crate::events::machine::Machine;
 use crate::events::{self, EventSet, OpenError};
@@ -40,6 +40,7 @@ pub fn probe(config: &Config) -> Vec<Capability> {
     let machine = Machine::default();
     let mut all = events::probe(config, &machine);
     all.extend(crate::symbols::capabilities(&machine));
+    all.extend(central::row_of(config));
     all
 }
 

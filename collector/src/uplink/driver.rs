@@ -215,7 +215,11 @@ async fn attempt(
     let (out, outgoing) = mpsc::channel(OUT_MESSAGES);
     let origin = store.origin();
     let progress = *store.progress().borrow();
-    let (uplink, hello) = Uplink::start(&origin, progress, store.first_unacked(), store.snapshot());
+    let (uplink, mut hello) =
+        Uplink::start(&origin, progress, store.first_unacked(), store.snapshot());
+    if let Some(Message::Hello(hello)) = &mut hello.message {
+        hello.labels = settings.labels();
+    }
     if out.send(hello).await.is_err() {
         return Err(UplinkError::Closed);
     }

@@ -9,7 +9,7 @@
 //! `welcome.next` says what the pipeline has, not what it has committed: only an `ack` frees anything. A source that has
 //! nothing left to send waits for it; see [`Uplink::settle`] for files.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use memwide_proto::v1::{
     Ack, CollectorMessage, Configure, Credit, DecoderMessage, Hello, Refuse, Resume, SymbolRequest,
@@ -113,6 +113,7 @@ impl Uplink {
             first_unacked,
             next: progress.next,
             snapshot,
+            labels: HashMap::new(),
         };
         let uplink = Self {
             welcomed: false,

@@ -1,5 +1,7 @@
 //! What an uplink needs to hand on what the centre says of its collector.
 
+use std::collections::HashMap;
+
 use memwide_proto::v1::{ConfigReport, Configure};
 
 /// Takes settings that a decoder pushes.
@@ -9,6 +11,11 @@ use memwide_proto::v1::{ConfigReport, Configure};
 pub trait Settings: Send + Sync + 'static {
     /// Applies them or says why not. What was in force before stays then.
     fn configure(&self, pushed: &Configure) -> ConfigReport;
+
+    /// Labels by which the centre chooses settings for this host.
+    fn labels(&self) -> HashMap<String, String> {
+        HashMap::new()
+    }
 }
 
 /// Takes none: of a source that collects nothing.

@@ -8,7 +8,8 @@
 //! budget = { cpu_percent = 1.0 }
 //!
 //! [[collectors]]
-//! hosts = "db-*"
+//! hosts = "*"
+//! labels = { pool = "db" }    # beside the name, all of these
 //! stop = true
 //! ```
 //!
@@ -19,6 +20,7 @@ use crate::metrics;
 use memwide_proto::v1;
 use memwide_service::pattern::fits;
 use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,8 +45,20 @@ pub(super) struct Settings {
 #[derive(Debug, PartialEq, Deserialize)]
 struct Section {
     hosts: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
     #[serde(flatten)]
     keys: toml::Table,
+}
+
+impl Section {
+    /// Whether it is meant for a host: its name fits, and each label does.
+    fn is_for(&self, host: &str, labels: &HashMap<String, String>) -> bool {
+        let has = |(name, pattern): (&String, &String)| {
+            labels.get(name).is_some_and(|value| fits(pattern, value))
+        };
+        fits(&self.hosts, host) && self.labels.iter().all(has)
+    }
 }
 
 impl Settings {
@@ -63,10 +77,10 @@ impl Settings {
     }
 
     /// What holds for a host; one that no section names has its own file alone.
-    fn of(&self, host: &str) -> v1::Configure {
+    fn of(&self, host: &str, labels: &HashMap<String, String>) -> v1::Configure {
         let mut all = toml::Table::new();
         let sections = self.collectors.iter();
-        for section in sections.filter(|section| fits(&section.hosts, host)) {
+        for section in sections.filter(|section| section.is_for(host, labels)) {
             lay_over(&mut all, &section.keys);
         }
         v1::Configure {
@@ -101,7 +115,12 @@ pub(super) struct Collectors {
 
 /// What one collector should hear.
 #[derive(Debug)]
-pub(super) struct Listener(Option<watch::Receiver<Option<Arc<Settings>>>>);
+pub(super) struct Listener {
+    /// `None`: nothing.
+    settings: Option<watch::Receiver<Option<Arc<Settings>>>>,
+    host: String,
+    labels: HashMap<String, String>,
+}
 
 impl Collectors {
     pub(super) fn new(file: PathBuf) -> Self {
@@ -112,9 +131,13 @@ impl Collectors {
         }
     }
 
-    /// For a source of this kind: only those that collect here and now are told anything.
-    pub(super) fn listen(&self, kind: &str) -> Listener {
-        Listener((kind == "live").then(|| self.settings.subscribe()))
+    /// For a source that says this of itself: only those that collect here and now are told anything.
+    pub(super) fn listen(&self, hello: &v1::Hello) -> Listener {
+        Listener {
+            settings: (hello.kind == "live").then(|| self.settings.subscribe()),
+            host: hello.hostname.clone(),
+            labels: hello.labels.clone(),
+        }
     }
 
     /// Follows the file until cancelled. While it is wrong or away what it said last holds.
@@ -199,14 +222,14 @@ async fn read(file: PathBuf) -> Result<String, String> {
 
 impl Listener {
     /// What holds for the host now.
-    pub(super) fn now(&mut self, host: &str) -> Option<v1::Configure> {
-        let settings = self.0.as_mut()?.borrow_and_update().clone()?;
-        Some(settings.of(host))
+    pub(super) fn now(&mut self) -> Option<v1::Configure> {
+        let settings = self.settings.as_mut()?.borrow_and_update().clone()?;
+        Some(settings.of(&self.host, &self.labels))
     }
 
     /// Waits until other settings hold.
     pub(super) async fn changed(&mut self) {
-        if let Some(settings) = &mut self.0
+        if let Some(settings) = &mut self.settings
             && settings.changed().await.is_ok()
         {
             return;
@@ -222,7 +245,51 @@ mod tests {
     const TEXT: &str = include_str!("../../../deploy/central/collectors.toml");
 
     fn toml_of(settings: &Settings, host: &str) -> toml::Table {
-        settings.of(host).toml.parse().unwrap()
+        toml_with(settings, host, &[])
+    }
+
+    fn toml_with(settings: &Settings, host: &str, labels: &[(&str, &str)]) -> toml::Table {
+        let labels = labels
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()));
+        settings.of(host, &labels.collect()).toml.parse().unwrap()
+    }
+
+    fn hello(host: &str, kind: &str) -> v1::Hello {
+        v1::Hello {
+            hostname: host.to_owned(),
+            kind: kind.to_owned(),
+            ..v1::Hello::default()
+        }
+    }
+
+    #[test]
+    fn labels_choose_hosts_beside_their_names() {
+        let settings = Settings::parse(
+            r#"
+            version = 1
+            [[collectors]]
+            hosts = "node-*"
+            labels = { pool = "db", region = "eu-*" }
+            stop = true
+            "#,
+        )
+        .unwrap();
+        let both = [("pool", "db"), ("region", "eu-west"), ("rack", "7")];
+        let other_pool = [("pool", "db-2"), ("region", "eu-west")];
+        let rows = [
+            ("node-1", &both[..], true),
+            ("web-1", &both, false),
+            ("node-1", &both[..1], false),
+            ("node-1", &other_pool, false),
+            ("node-1", &[], false),
+        ];
+        for (host, labels, meant) in rows {
+            let stops = toml_with(&settings, host, labels).contains_key("stop");
+            assert_eq!(stops, meant, "{host} {labels:?}");
+        }
+        let wrong = "version = 1\n[[collectors]]\nhosts = '*'\nlabels = { pool = 3 }";
+        assert!(Settings::parse(wrong).is_err());
     }
 
     #[test]
@@ -271,8 +338,8 @@ mod tests {
     #[test]
     fn a_wrong_file_leaves_what_was_in_force() {
         let collectors = Collectors::new(PathBuf::new());
-        let mut listener = collectors.listen("live");
-        assert_eq!(listener.now("a"), None);
+        let mut listener = collectors.listen(&hello("a", "live"));
+        assert_eq!(listener.now(), None);
         let section = "[[collectors]]\nhosts = '*'\n";
         let rows = [
             ("version = 1".to_owned(), 1),
@@ -288,11 +355,11 @@ mod tests {
         ];
         for (text, in_force) in rows {
             collectors.take(&Ok(text.clone()));
-            assert_eq!(listener.now("a").unwrap().version, in_force, "{text}");
+            assert_eq!(listener.now().unwrap().version, in_force, "{text}");
         }
         collectors.take(&Err("it is gone".to_owned()));
-        assert_eq!(listener.now("a").unwrap().toml.trim(), "stop = true");
-        assert_eq!(collectors.listen("simulated").now("a"), None);
+        assert_eq!(listener.now().unwrap().toml.trim(), "stop = true");
+        assert_eq!(collectors.listen(&hello("a", "simulated")).now(), None);
     }
 
     #[test]

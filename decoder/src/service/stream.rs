@@ -121,7 +121,7 @@ impl Stream {
             changes: self.shared.tables.changes(),
             look,
             outdated: true,
-            settings: self.shared.collectors.listen(&hello.kind),
+            settings: self.shared.collectors.listen(&hello),
             told: self.shared.hosts.enter(&hello.hostname, &hello.kind),
             shared: self.shared,
             inbound: self.inbound,
@@ -280,7 +280,7 @@ impl Served {
                 credit: Some(v1::Credit {
                     unacked_bytes_max: self.shared.config.credit_bytes,
                 }),
-                configure: self.settings.now(&self.host),
+                configure: self.settings.now(),
             }),
             Tell::Resume => ToCollector::Resume(v1::Resume { from: next }),
         };
@@ -289,7 +289,7 @@ impl Served {
 
     /// Other settings hold.
     async fn configure(&mut self) -> Result<(), End> {
-        match self.settings.now(&self.host) {
+        match self.settings.now() {
             Some(settings) => self.answer(ToCollector::Configure(settings)).await,
             None => Ok(()),
         }

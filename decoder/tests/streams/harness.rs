@@ -168,7 +168,7 @@ pub(crate) fn hello(epoch: u64) -> v1::Hello {
         kind: "live".into(),
         first_unacked: 1,
         next: 2,
-        snapshot: 0,
+        ..v1::Hello::default()
     }
 }
 

@@ -1,15 +1,16 @@
 //! `memwide doctor`: what this machine can collect, in which tier, what is missing, the exact remedy.
 
+use super::role::collector_config;
 use crate::cli::{DoctorArgs, Format};
 use crate::failure::Failure;
 use crate::output::{Column, Table};
-use memwide_collector::Config;
 use memwide_proto::v1::Capability;
 use memwide_store::tools;
 use serde_json::{Value, json};
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    let mut rows = memwide_collector::probe(&Config::default());
+    let config = args.config.as_deref().map(collector_config).transpose()?;
+    let mut rows = memwide_collector::probe(&config.unwrap_or_default());
     rows.push(program("nats-server", &tools::nats_server()));
     rows.push(program("engine", &tools::engine_library()));
     let mut table = table(&rows);

@@ -255,6 +255,12 @@ where
     }
 }
 
+/// The configuration of a collector that is started with this file.
+pub(crate) fn collector_config(file: &Path) -> Result<memwide_collector::Config, Failure> {
+    let loaded = loader::<Role<memwide_collector::Config>>(Some(file)).load();
+    Ok(loaded.map_err(Failure::usage)?.value.service)
+}
+
 /// Runs a service until a signal comes.
 pub(crate) fn run<S: Service>(args: &RoleArgs) -> Result<(), Failure> {
     let resolved = resolve::<Role<S>>(args, |role| role.service.check())?;

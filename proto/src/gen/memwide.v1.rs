@@ -245,7 +245,7 @@ pub mod collector_message {
         Config(super::ConfigReport),
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Hello {
     /// Of this file; a decoder refuses what it does not know.
     #[prost(uint32, tag = "1")]
@@ -266,6 +266,12 @@ pub struct Hello {
     /// Batch number of the newest durable snapshot; history starts there. 0: none, history starts at batch 1.
     #[prost(uint64, tag = "7")]
     pub snapshot: u64,
+    /// Free labels of the host, by which settings are chosen for it; as in its facts.
+    #[prost(map = "string, string", tag = "8")]
+    pub labels: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 /// An event as opened: without it no sample of its ids can be placed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
