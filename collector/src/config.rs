@@ -49,6 +49,9 @@ pub struct Config {
     pub readings_ms: u64,
     /// Events counted on all CPUs without samples, `:u` and `:k` apart; those the machine does not have are left out.
     pub counters: Vec<String>,
+    /// Containers and units in which `counters` are counted apart too: those that use most CPU time. The kernel then changes
+    /// counters whenever a CPU goes from one to another (`docs/collector.md` has the cost). 0: none.
+    pub counters_cgroups: u16,
     /// Folder of the kubelet with a link for each container's log: their names say pod, namespace and container.
     pub pod_names: PathBuf,
     /// How long a stopping collector waits for acks, in milliseconds. What is unacked then stays in the spool and is
@@ -77,6 +80,7 @@ impl Default for Config {
             stop_file: PathBuf::from("/run/memwide/stop"),
             readings_ms: 10_000,
             counters: default_counters(),
+            counters_cgroups: 0,
             pod_names: PathBuf::from("/var/log/containers"),
             stop_grace_ms: 5_000,
             symbol_file_bytes_max: 1 << 30,

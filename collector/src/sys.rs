@@ -8,7 +8,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use memwide_perf_abi::Attr;
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
-use perf_event_open_sys::bindings::{__BindgenBitfieldUnit, PERF_FLAG_FD_CLOEXEC, perf_event_attr};
+use perf_event_open_sys::bindings::{
+    __BindgenBitfieldUnit, PERF_FLAG_FD_CLOEXEC, PERF_FLAG_PID_CGROUP, perf_event_attr,
+};
 use perf_event_open_sys::ioctls;
 
 /// Bytes of the attr that the binding has fields for; also the size recorded in event descriptions.
@@ -67,17 +69,35 @@ impl Descriptor {
     /// Opens `attr` for the tasks and CPUs of `place`, alone or in the group that `leader` leads.
     pub(crate) fn open_at(attr: &Attr, place: Place, leader: Option<&Self>) -> io::Result<Self> {
         let number = |id: Option<u32>| id.map_or(-1, |id| i32::try_from(id).unwrap_or(i32::MAX));
+        let leader = leader.map_or(-1, |leader| leader.fd.as_raw_fd());
+        Self::open_raw(attr, number(place.pid), number(place.cpu), leader, 0)
+    }
+
+    /// Opens `attr` on a CPU for the tasks of a cgroup, whose folder this is, and of those below it.
+    pub(crate) fn open_in_cgroup(attr: &Attr, folder: &impl AsFd, cpu: u32) -> io::Result<Self> {
+        let cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
+        Self::open_raw(
+            attr,
+            folder.as_fd().as_raw_fd(),
+            cpu,
+            -1,
+            PERF_FLAG_PID_CGROUP,
+        )
+    }
+
+    fn open_raw(attr: &Attr, pid: i32, cpu: i32, leader: i32, flags: u32) -> io::Result<Self> {
         let mut builder = Builder::new(Software::DUMMY);
         let kernel_attr = builder.attrs_mut();
         fill(kernel_attr, attr);
-        // SAFETY: `kernel_attr` is a whole attr with its own size in it, and lives through the call; the leader is open.
+        // SAFETY: `kernel_attr` is a whole attr with its own size in it, and lives through the call; what the numbers stand for is
+        // the kernel's to check.
         let fd = unsafe {
             perf_event_open_sys::perf_event_open(
                 kernel_attr,
-                number(place.pid),
-                number(place.cpu),
-                leader.map_or(-1, |leader| leader.fd.as_raw_fd()),
-                std::os::raw::c_ulong::from(PERF_FLAG_FD_CLOEXEC),
+                pid,
+                cpu,
+                leader,
+                std::os::raw::c_ulong::from(PERF_FLAG_FD_CLOEXEC | flags),
             )
         };
         if fd < 0 {

@@ -7,16 +7,18 @@ mod names;
 mod open;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
 
 use memwide_model::Tier;
 use memwide_perf_abi::{Attr, attr_kind};
 
 use crate::events::machine::Machine;
-use crate::events::{Absent, explain, raise_file_limit};
+use crate::events::{Absent, explain, raise_limits};
 use crate::record::{RecordError, RecordTarget};
 use crate::sys::Place;
 pub(crate) use names::split;
+pub(crate) use open::CgroupCounters;
 use open::OpenCounter;
 
 /// What to count.
@@ -79,7 +81,7 @@ impl Counters {
     }
 
     fn open_on(options: &CountOptions, machine: &Machine) -> Result<Self, RecordError> {
-        raise_file_limit();
+        raise_limits(0);
         let places = places(options, machine)?;
         let names: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
         let mut counters: Vec<OpenCounter> = Vec::new();
@@ -131,6 +133,16 @@ impl Counters {
     /// Stops counting.
     pub fn stop(&self) -> io::Result<()> {
         self.counters.iter().try_for_each(OpenCounter::stop)
+    }
+
+    /// The same events, counted in one cgroup from now on.
+    pub(crate) fn of_cgroup(&self, folder: &File, machine: &Machine) -> io::Result<CgroupCounters> {
+        CgroupCounters::open(&self.counters, folder, machine)
+    }
+
+    /// Descriptors they take.
+    pub(crate) fn size(&self) -> usize {
+        self.counters.iter().map(OpenCounter::size).sum()
     }
 
     /// What each has counted so far, in the order of [`Counters::infos`]; `None` for those not counted.

@@ -1,5 +1,6 @@
 //! One counter on all its places.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -73,6 +74,11 @@ impl OpenCounter {
         !self.descriptors.is_empty()
     }
 
+    /// Descriptors it has.
+    pub(super) fn size(&self) -> usize {
+        self.descriptors.len()
+    }
+
     fn on(&self, place: Place) -> Option<&Descriptor> {
         let at = self.at.iter().position(|known| *known == place)?;
         self.descriptors.get(at)
@@ -87,25 +93,65 @@ impl OpenCounter {
     }
 
     pub(super) fn read(&self) -> Option<CounterReading> {
-        if self.descriptors.is_empty() {
-            return None;
+        (!self.descriptors.is_empty()).then(|| sum_of(&self.descriptors))
+    }
+}
+
+/// What all together counted.
+fn sum_of(descriptors: &[Descriptor]) -> CounterReading {
+    let mut sum = CounterReading::default();
+    for descriptor in descriptors {
+        let mut bytes = [0; 24];
+        // A CPU that went offline has no counts any more.
+        let Ok(len) = rustix::io::read(descriptor.as_fd(), &mut bytes) else {
+            continue;
+        };
+        if let Some([value, enabled, running]) =
+            bytes.get(..len).map(|read| read.as_chunks::<8>().0)
+        {
+            sum.value = sum.value.wrapping_add(u64::from_le_bytes(*value));
+            sum.enabled_ns = sum.enabled_ns.saturating_add(u64::from_le_bytes(*enabled));
+            sum.running_ns = sum.running_ns.saturating_add(u64::from_le_bytes(*running));
         }
-        let mut sum = CounterReading::default();
-        for descriptor in &self.descriptors {
-            let mut bytes = [0; 24];
-            // A CPU that went offline has no counts any more.
-            let Ok(len) = rustix::io::read(descriptor.as_fd(), &mut bytes) else {
-                continue;
-            };
-            if let Some([value, enabled, running]) =
-                bytes.get(..len).map(|read| read.as_chunks::<8>().0)
+    }
+    sum
+}
+
+/// The same events, of the tasks of one cgroup.
+#[derive(Debug)]
+pub(crate) struct CgroupCounters {
+    /// Of each counter its descriptors, in the order of [`Counters::infos`](super::Counters::infos).
+    events: Vec<Vec<Descriptor>>,
+}
+
+impl CgroupCounters {
+    /// Opens and starts those of `counters` that are counted on the whole machine, wherever they are.
+    pub(super) fn open(
+        counters: &[OpenCounter],
+        folder: &File,
+        machine: &Machine,
+    ) -> io::Result<Self> {
+        let mut events = Vec::new();
+        for counter in counters {
+            let mut all = Vec::new();
+            if counter.is_open()
+                && let Ok(found) = names::find(&counter.info.name, machine)
             {
-                sum.value = sum.value.wrapping_add(u64::from_le_bytes(*value));
-                sum.enabled_ns = sum.enabled_ns.saturating_add(u64::from_le_bytes(*enabled));
-                sum.running_ns = sum.running_ns.saturating_add(u64::from_le_bytes(*running));
+                let mut attr = counting(&found.attr);
+                attr.flags = attr.flags.with_disabled(false);
+                for cpu in counter.at.iter().filter_map(|place| place.cpu) {
+                    all.push(Descriptor::open_in_cgroup(&attr, folder, cpu)?);
+                }
             }
+            events.push(all);
         }
-        Some(sum)
+        Ok(Self { events })
+    }
+
+    /// What each has counted so far; `None` for those not counted.
+    pub(crate) fn read(&self) -> Vec<Option<CounterReading>> {
+        let read = |all: &Vec<Descriptor>| (!all.is_empty()).then(|| sum_of(all));
+        self.events.iter().map(read).collect()
     }
 }
 

@@ -7,9 +7,12 @@ use memwide_proto::v1::Capability;
 use super::capability::note;
 use super::machine::Machine;
 use super::rights::{Cap, Rights};
+use crate::config::RingConfig;
 
 /// Descriptors for files, the spool, connections.
-const SPARE: u64 = 64;
+pub(super) const SPARE: u64 = 64;
+/// `fs.nr_open` where it cannot be read: the kernel's own value.
+const FILES_OF_KERNEL: u64 = 1 << 20;
 
 /// What a collector with its configuration takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub(crate) struct Need {
     pub(crate) descriptors: u64,
     /// Bytes of rings on all CPUs.
     pub(crate) ring_bytes: u64,
+    /// Bytes of a ring of samples that can be locked.
+    pub(crate) sample_ring_bytes: u64,
 }
 
 /// All rows, those of what is fine included: a missing row would say nothing.
@@ -125,40 +130,85 @@ fn all_processes(rights: &Rights, machine: &Machine) -> Capability {
 fn descriptors(need: Need, rights: &Rights, machine: &Machine) -> Capability {
     const NAME: &str = "descriptors";
     let wanted = need.descriptors + SPARE;
-    let allowed = limit("Max open files", machine);
-    if rights.has(Cap::SysResource) || allowed.is_none_or(|allowed| allowed >= wanted) {
+    let allowed = files_allowed(rights, machine);
+    if allowed.is_none_or(|allowed| allowed >= wanted) {
         return note(NAME, "", "");
     }
     let allowed = allowed.unwrap_or(0);
     no(
         NAME,
-        format!(
-            "{wanted} are needed and {allowed} allowed: the last events are not opened on all CPUs"
-        ),
-        format!("LimitNOFILE={wanted} (ulimit -n {wanted}), or give the process CAP_SYS_RESOURCE"),
+        format!("{wanted} are needed and {allowed} allowed: the last events are left out"),
+        more_files(wanted),
     )
 }
 
-fn locked_memory(need: Need, rights: &Rights, machine: &Machine) -> Capability {
-    const NAME: &str = "locked-memory";
+/// What gives so many descriptors.
+pub(super) fn more_files(wanted: u64) -> String {
+    format!("LimitNOFILE={wanted} (ulimit -n {wanted}), or give the process CAP_SYS_RESOURCE")
+}
+
+/// Descriptors this process may have, its limit raised as far as it may; `None`: not told.
+pub(super) fn files_allowed(rights: &Rights, machine: &Machine) -> Option<u64> {
+    let own = limit("Max open files", machine);
+    if rights.has(Cap::SysResource) {
+        let most = machine.proc_text("sys/fs/nr_open");
+        let most = most.and_then(|text| text.parse().ok());
+        return own.map(|own| own.max(most.unwrap_or(FILES_OF_KERNEL)));
+    }
+    own
+}
+
+/// Bytes of rings that may be locked on all CPUs together; `None`: any number.
+fn locked_allowed(rights: &Rights, machine: &Machine) -> Option<u64> {
     if rights.has(Cap::IpcLock) || rights.paranoid.is_some_and(|level| level < 0) {
-        return note(NAME, "", "");
+        return None;
     }
     let kib = machine.setting("perf_event_mlock_kb").unwrap_or(516);
     let cpus = machine.online_cpus().len() as u64;
     let perf = u64::try_from(kib).unwrap_or(0).saturating_mul(1024 * cpus);
-    let own = limit("Max locked memory", machine);
-    let allowed = own.map(|own| own.saturating_add(perf));
+    limit("Max locked memory", machine).map(|own| own.saturating_add(perf))
+}
+
+/// Rings that can be locked: those of all CPUs are halved alike until they fit. Else the first CPUs would have all there is, and
+/// the last none.
+pub(super) fn fitting(
+    mut sizes: RingConfig,
+    bytes_of: impl Fn(&RingConfig) -> u64,
+    machine: &Machine,
+) -> RingConfig {
+    let Some(allowed) = locked_allowed(&Rights::read(machine), machine) else {
+        return sizes;
+    };
+    let page = Machine::page_size() as u64;
+    while bytes_of(&sizes) > allowed {
+        let smaller = RingConfig {
+            sample_bytes: (sizes.sample_bytes / 2).max(page),
+            side_band_bytes: (sizes.side_band_bytes / 2).max(page),
+            ..sizes.clone()
+        };
+        if smaller == sizes {
+            break;
+        }
+        sizes = smaller;
+    }
+    sizes
+}
+
+fn locked_memory(need: Need, rights: &Rights, machine: &Machine) -> Capability {
+    const NAME: &str = "locked-memory";
+    let allowed = locked_allowed(rights, machine);
     if allowed.is_none_or(|allowed| allowed >= need.ring_bytes) {
         return note(NAME, "", "");
     }
+    let cpus = machine.online_cpus().len() as u64;
     let kib = need.ring_bytes.div_ceil(1024 * cpus.max(1));
     no(
         NAME,
         format!(
-            "rings want {} bytes and {} may be locked: rings become smaller and lose more in bursts",
+            "rings want {} bytes and {} may be locked: each of samples has {} and loses more in bursts",
             need.ring_bytes,
-            allowed.unwrap_or(0)
+            allowed.unwrap_or(0),
+            need.sample_ring_bytes
         ),
         format!("give the process CAP_IPC_LOCK, or sysctl kernel.perf_event_mlock_kb={kib}"),
     )

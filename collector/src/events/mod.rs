@@ -20,7 +20,7 @@ pub(crate) use capability::explain;
 pub(crate) use generic::exclude;
 pub(crate) use ladder::open_with_less;
 pub use open::OpenError;
-pub(crate) use open::{EventSet, OpenEvent, probe, raise_file_limit, try_open};
+pub(crate) use open::{EventSet, OpenEvent, probe, raise_limits, try_open};
 pub(crate) use plan::AUTO;
 #[cfg(test)]
 pub(crate) use rings::side_band_layout;

@@ -10,14 +10,15 @@ use memwide_proto::v1::{Capability, EventDesc};
 
 use super::capability::{absent, refused, works};
 use super::ladder::open_with_less;
-use super::limits::{Need, limits};
+use super::limits::{Need, SPARE, files_allowed, fitting, limits, more_files};
 use super::machine::Machine;
 use super::plan::{Plan, plan};
+use super::rights::Rights;
 use super::rings::{
     APART_BYTES, CpuRings, SIDE_BAND_NAME, in_shared_ring, open_rings, ring_sizes, side_band_attr,
 };
-use super::spec::{EventSpec, is_counted, resolve};
-use crate::config::Config;
+use super::spec::{Absent, EventSpec, is_counted, resolve};
+use crate::config::{Config, RingConfig};
 use crate::ring::ring_size;
 use crate::select::restrict;
 use crate::sys::{ATTR_BYTES, Descriptor};
@@ -122,9 +123,10 @@ impl OpenEvent {
 impl EventSet {
     /// Opens what `config` asks for, as far as the machine has it.
     pub(crate) fn open(config: &Config, machine: &Machine) -> Result<Self, OpenError> {
-        raise_file_limit();
         let (specs, mut capabilities) = choose(config, machine);
-        let (rings, side_band_attr) = open_rings(config, machine, &mut capabilities)?;
+        raise_limits(need(config, &specs, machine).descriptors + SPARE);
+        let sizes = fitting_rings(config, &specs, machine);
+        let (rings, side_band_attr) = open_rings(config, &sizes, machine, &mut capabilities)?;
         let mut set = Self {
             side_band: describe_side_band(&side_band_attr, &rings),
             side_band_attr,
@@ -299,16 +301,21 @@ fn describe_side_band(attr: &Attr, rings: &[CpuRings]) -> EventDesc {
     }
 }
 
-/// Descriptors are events × CPUs; the soft limit is often 1,024.
-pub(crate) fn raise_file_limit() {
+/// Descriptors are events × CPUs, and the soft limit is often 1,024: as many as the hard one allows, and `files` where this
+/// process may raise that one. Locked memory likewise.
+pub(crate) fn raise_limits(files: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let now = getrlimit(Resource::Nofile);
-    let wanted = Rlimit {
-        current: now.maximum,
-        maximum: now.maximum,
-    };
-    if let Err(error) = setrlimit(Resource::Nofile, wanted) {
-        tracing::debug!(%error, "limit of open files stays");
+    for (resource, least) in [(Resource::Nofile, files), (Resource::Memlock, 0)] {
+        let hard = getrlimit(resource).maximum;
+        let to = |most: Option<u64>| Rlimit {
+            current: most,
+            maximum: most,
+        };
+        let more = hard.filter(|hard| *hard < least).map(|_| to(Some(least)));
+        let raised = more.is_some_and(|more| setrlimit(resource, more).is_ok());
+        if !raised && let Err(error) = setrlimit(resource, to(hard)) {
+            tracing::debug!(?resource, %error, "a limit stays");
+        }
     }
 }
 
@@ -327,31 +334,72 @@ fn choose(config: &Config, machine: &Machine) -> (Vec<EventSpec>, Vec<Capability
         }
     }
     let mut all = limits(need(config, &specs, machine), machine);
+    leave_out(config, &mut specs, &mut missing, machine);
     all.append(&mut said);
     all.append(&mut missing);
     (specs, all)
+}
+
+/// Leaves out events from the end until there are descriptors for the others on all CPUs: on some of them only, an event would
+/// estimate too little.
+fn leave_out(
+    config: &Config,
+    specs: &mut Vec<EventSpec>,
+    missing: &mut Vec<Capability>,
+    machine: &Machine,
+) {
+    let Some(allowed) = files_allowed(&Rights::read(machine), machine) else {
+        return;
+    };
+    let needed = |specs: &[EventSpec]| need(config, specs, machine).descriptors + SPARE;
+    let wanted = needed(specs);
+    while specs.len() > 1 && needed(specs) > allowed {
+        let Some(spec) = specs.pop() else {
+            return;
+        };
+        let reason = format!(
+            "left out: all events on all CPUs need {wanted} descriptors, and {allowed} are allowed"
+        );
+        let why = Absent::new(spec.tier, reason, more_files(wanted));
+        missing.push(absent(&spec.name, &why));
+    }
 }
 
 /// On each CPU a ring of side-band, one of samples, one for each further event counted in software; a descriptor each, and
 /// for each event and leader.
 fn need(config: &Config, specs: &[EventSpec], machine: &Machine) -> Need {
     let cpus = machine.online_cpus();
-    let page = Machine::page_size();
-    let ring = |bytes: u64| (ring_size(bytes, page) + page) as u64;
-    let counted = specs.iter().filter(|spec| is_counted(&spec.attr)).count();
-    let apart = counted.saturating_sub(1) as u64;
-    let sizes = ring_sizes(&config.rings, machine);
-    let on_each =
-        ring(sizes.side_band_bytes) + ring(sizes.sample_bytes) + apart * ring(APART_BYTES);
     let of_events = specs.iter().map(|spec| {
         let on = spec.cpus.as_ref().map_or(cpus.len(), Vec::len) as u64;
         on * (1 + u64::from(spec.leader.is_some()))
     });
     let cpus = cpus.len() as u64;
     Need {
-        descriptors: cpus * (2 + apart) + of_events.sum::<u64>(),
-        ring_bytes: cpus * on_each,
+        descriptors: cpus * (2 + rings_apart(specs)) + of_events.sum::<u64>(),
+        ring_bytes: ring_bytes(&ring_sizes(&config.rings, machine), specs, machine),
+        sample_ring_bytes: fitting_rings(config, specs, machine).sample_bytes,
     }
+}
+
+/// Sizes of the rings, as large as may be locked.
+fn fitting_rings(config: &Config, specs: &[EventSpec], machine: &Machine) -> RingConfig {
+    let sizes = ring_sizes(&config.rings, machine);
+    fitting(sizes, |sizes| ring_bytes(sizes, specs, machine), machine)
+}
+
+/// Rings of a CPU for further events counted in software.
+fn rings_apart(specs: &[EventSpec]) -> u64 {
+    let counted = specs.iter().filter(|spec| is_counted(&spec.attr)).count();
+    counted.saturating_sub(1) as u64
+}
+
+/// Bytes of the rings of all CPUs, with their control pages.
+fn ring_bytes(sizes: &RingConfig, specs: &[EventSpec], machine: &Machine) -> u64 {
+    let page = Machine::page_size();
+    let ring = |bytes: u64| (ring_size(bytes, page) + page) as u64;
+    let apart = rings_apart(specs) * ring(APART_BYTES);
+    let on_each = ring(sizes.side_band_bytes) + ring(sizes.sample_bytes) + apart;
+    machine.online_cpus().len() as u64 * on_each
 }
 
 /// What this machine can collect with this configuration, in which tier, and why not better. Starts nothing.

@@ -101,14 +101,15 @@ pub(crate) fn ring_sizes(rings: &RingConfig, machine: &Machine) -> RingConfig {
     rings.sized(machine.online_cpus().len(), memory)
 }
 
-/// Two leaders a CPU, each with its own ring: side-band (small, never starved by samples) and samples.
+/// Two leaders a CPU, each with its own ring of `sizes`: side-band (small, never starved by samples) and samples.
 pub(super) fn open_rings(
     config: &Config,
+    sizes: &RingConfig,
     machine: &Machine,
     capabilities: &mut Vec<Capability>,
 ) -> Result<(Vec<CpuRings>, Attr), OpenError> {
     let page = Machine::page_size();
-    let sizes = ring_sizes(&config.rings, machine);
+    let wanted = ring_sizes(&config.rings, machine);
     let mut side_attr = side_band_attr(config, ring_size(sizes.side_band_bytes, page));
     let mut sample_bytes = sizes.sample_bytes;
     let mut all: Vec<CpuRings> = Vec::new();
@@ -142,11 +143,11 @@ pub(super) fn open_rings(
             samples: vec![shared],
         });
     }
-    if sample_bytes < sizes.sample_bytes {
+    if sample_bytes < wanted.sample_bytes {
         let mut said = works("sample-ring", None, &[]);
         said.reason = format!(
             "only {sample_bytes} of {} bytes could be locked",
-            sizes.sample_bytes
+            wanted.sample_bytes
         );
         "raise ulimit -l or kernel.perf_event_mlock_kb, or give the process CAP_IPC_LOCK"
             .clone_into(&mut said.remedy);

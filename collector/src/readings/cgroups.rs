@@ -31,10 +31,10 @@ const LEVELS: &[(&str, &str, &str)] = &[
 ];
 const EVENTS: &[&str] = &["low", "high", "max", "oom", "oom_kill"];
 
-/// The hierarchy of the memory controller.
-struct Hierarchy {
-    root: PathBuf,
-    unified: bool,
+/// The hierarchy of a controller.
+pub(super) struct Hierarchy {
+    pub(super) root: PathBuf,
+    pub(super) unified: bool,
 }
 
 pub(super) fn read(
@@ -43,25 +43,10 @@ pub(super) fn read(
     identity: &mut Identity,
     out: &mut Out,
 ) {
-    let Some(hierarchy) = find(machine) else {
+    let Some(hierarchy) = find(machine, "memory") else {
         return;
     };
-    let mut folders = vec![(hierarchy.root.clone(), String::new())];
-    let mut count = 0;
-    while let Some((folder, path)) = folders.pop() {
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        for entry in entries.filter(|one| one.file_type().is_ok_and(|kind| kind.is_dir())) {
-            if let Ok(name) = entry.file_name().into_string() {
-                folders.push((entry.path(), format!("{path}/{name}")));
-            }
-        }
-        if !is_resident(&path) {
-            continue;
-        }
-        count += 1;
-        if count > CGROUPS_MAX {
-            return;
-        }
+    for (folder, path) in residents(&hierarchy.root) {
         let workload = identity.of_path(&path, instant());
         let from = (out.read.pressure.len(), out.read.rss.len());
         one(&folder, &path, hierarchy.unified, changes, out);
@@ -69,6 +54,27 @@ pub(super) fn read(
         out.read.pressure.iter_mut().skip(from.0).for_each(whose);
         out.read.rss.iter_mut().skip(from.1).for_each(whose);
     }
+}
+
+/// Containers and units: their folders, and their paths below `root`.
+pub(super) fn residents(root: &Path) -> Vec<(PathBuf, String)> {
+    let mut folders = vec![(root.to_owned(), String::new())];
+    let mut found = Vec::new();
+    while let Some((folder, path)) = folders.pop() {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|one| one.file_type().is_ok_and(|kind| kind.is_dir())) {
+            if let Ok(name) = entry.file_name().into_string() {
+                folders.push((entry.path(), format!("{path}/{name}")));
+            }
+        }
+        if is_resident(&path) {
+            found.push((folder, path));
+            if found.len() == CGROUPS_MAX {
+                break;
+            }
+        }
+    }
+    found
 }
 
 /// The cgroup of a container or unit itself: those below it are counted in it.
@@ -128,7 +134,7 @@ fn one(folder: &Path, path: &str, unified: bool, changes: &mut Changes, out: &mu
     }
 }
 
-fn find(machine: &Machine) -> Option<Hierarchy> {
+pub(super) fn find(machine: &Machine, controller: &str) -> Option<Hierarchy> {
     let mounts = machine.proc_text("self/mounts")?;
     let mut unified = None;
     for line in mounts.lines() {
@@ -138,7 +144,7 @@ fn find(machine: &Machine) -> Option<Hierarchy> {
             continue;
         };
         match kind {
-            "cgroup" if options.split(',').any(|option| option == "memory") => {
+            "cgroup" if options.split(',').any(|option| option == controller) => {
                 return Some(Hierarchy {
                     root: place.into(),
                     unified: false,

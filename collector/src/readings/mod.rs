@@ -7,6 +7,7 @@
 mod cgroups;
 mod changes;
 mod counters;
+mod in_cgroups;
 mod node;
 mod own;
 mod processes;
@@ -47,6 +48,8 @@ pub(crate) struct Look {
     pub(crate) every: Duration,
     /// Events to count.
     pub(crate) counters: Vec<String>,
+    /// In so many cgroups apart, at most.
+    pub(crate) counters_cgroups: u16,
 }
 
 impl Look {
@@ -56,6 +59,7 @@ impl Look {
             pod_names: config.pod_names.clone(),
             every: Duration::from_millis(config.readings_ms),
             counters: config.counters.clone(),
+            counters_cgroups: config.counters_cgroups,
         }
     }
 }
@@ -95,7 +99,7 @@ impl Rounds {
     fn new(look: Look) -> Self {
         Self {
             identity: Identity::new(look.pod_names.clone()),
-            counting: Counting::start(&look.counters),
+            counting: Counting::start(&look.counters, look.counters_cgroups),
             look,
             changes: Changes::default(),
             processes_due: Duration::ZERO,
@@ -138,7 +142,7 @@ impl Rounds {
         node::read(machine, &mut self.changes, &mut out);
         cgroups::read(machine, &mut self.changes, &mut self.identity, &mut out);
         own::read(machine, &mut self.changes, &mut out);
-        self.counting.read(&mut out);
+        self.counting.read(machine, &mut self.identity, &mut out);
         self.changes.end();
         self.processes_due = self.processes_due.saturating_sub(interval);
         if self.processes_due.is_zero() {

@@ -18,6 +18,7 @@ fn rounds(root: &Path) -> Rounds {
         pod_names: root.join("names"),
         every: Duration::from_secs(10),
         counters: Vec::new(),
+        counters_cgroups: 0,
     })
 }
 
@@ -176,6 +177,7 @@ fn this_machine_tells_its_memory_and_our_cost() {
         pod_names: PathBuf::new(),
         every: TEN,
         counters: Vec::new(),
+        counters_cgroups: 0,
     });
     let first = rounds.round(Duration::ZERO);
     assert!(

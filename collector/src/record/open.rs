@@ -12,7 +12,7 @@ use crate::config::{Config, RingConfig};
 use crate::count::CounterAbsent;
 use crate::events::machine::Machine;
 use crate::events::{
-    EventSpec, explain, is_counted, open_with_less, raise_file_limit, ring_sizes, side_band_attr,
+    EventSpec, explain, is_counted, open_with_less, raise_limits, ring_sizes, side_band_attr,
 };
 use crate::ring::{Ring, ring_size};
 use crate::sys::{Descriptor, Place};
@@ -72,7 +72,7 @@ impl EventSet {
         machine: &Machine,
         notes: &mut Vec<RecordNote>,
     ) -> Result<Self, RecordError> {
-        raise_file_limit();
+        raise_limits(0);
         let target = options.target;
         let page = Machine::page_size();
         let rings = ring_sizes(&RingConfig::default(), machine);

@@ -1,12 +1,15 @@
 //! Samples and the cgroups they were taken in, on this machine.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use memwide_collector::{Config, EventConfig, Reporter, run_reporting};
 use memwide_perf_abi::{Attr, Records, SampleLayout, SampleView, kind};
+use memwide_proto::v1::Batch;
 use memwide_service::CancellationToken;
 
 use crate::decoder::{Manners, Running, unpack};
@@ -141,4 +144,90 @@ async fn samples_carry_cgroups_whose_paths_and_names_are_told() {
     );
     drop(later);
     drop(Made(before.0.parent().unwrap().join(pod)));
+}
+
+/// Counts of an event by workload and comm, over all batches.
+fn counted(batches: &[Batch], name: &str) -> BTreeMap<(u64, String), f64> {
+    let readings = batches.iter().filter_map(|batch| batch.readings.as_ref());
+    let counters = readings.flat_map(|readings| &readings.counters);
+    let mut sums = BTreeMap::new();
+    for one in counters.filter(|one| one.name == name) {
+        *sums.entry((one.workload_id, one.comm.clone())).or_default() += one.value;
+    }
+    sums
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_are_counted_in_cgroups_apart_and_the_rest_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = Running::start(Manners::default()).await;
+    let config = Config {
+        events: vec![EventConfig::named("minor-faults").every(101)],
+        readings_ms: 200,
+        counters: vec!["page-faults".to_owned()],
+        counters_cgroups: 64,
+        ..config(&decoder.endpoint, &folder.path().join("spool"))
+    };
+    if !possible(&config) {
+        return;
+    }
+    let made = |name| {
+        Made::new(&format!(
+            "memwide-test-{}-{name}.service",
+            std::process::id()
+        ))
+    };
+    let (Some(much), Some(little)) = (made("much"), made("little")) else {
+        eprintln!("skipped: no cgroup can be made here");
+        return;
+    };
+    let stop = CancellationToken::new();
+    let (reporter, _status) = Reporter::new();
+    let running = tokio::spawn(run_reporting(config, reporter, stop.clone()));
+    let told = |decoder: &Running, name: &str| {
+        let got = decoder.got();
+        let batches = got.batches.values().next().cloned().unwrap_or_default();
+        let readings = batches.iter().filter_map(|batch| batch.readings.as_ref());
+        let mut all = readings.flat_map(|readings| &readings.workloads);
+        let found = all.find(|one| one.service.ends_with(name));
+        let workload = found.map_or(0, |one| one.workload_id);
+        let sums = counted(&batches, "page-faults");
+        (sums.get(&(workload, String::new())).copied(), sums)
+    };
+    // Counted from then on.
+    let waiting = async {
+        while told(&decoder, "-much.service").0.is_none()
+            || told(&decoder, "-little.service").0.is_none()
+        {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_mins(1), waiting).await;
+    waited.expect("both are counted");
+    for _ in 0..3 {
+        much.run();
+    }
+    little.run();
+    // Another round of readings, and the batch that has it.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+
+    let (of_much, sums) = told(&decoder, "-much.service");
+    let of_little = told(&decoder, "-little.service").0.unwrap();
+    let of_much = of_much.unwrap();
+    assert!(of_little > 100.0, "{sums:?}");
+    assert!(
+        of_much > 2.0 * of_little,
+        "three times as much ran: {sums:?}"
+    );
+    assert!(
+        of_much < 6.0 * of_little,
+        "three times as much ran: {sums:?}"
+    );
+    let all = sums[&(0, String::new())];
+    let others = sums[&(0, "other cgroups".to_owned())];
+    assert!(others > 0.0 && all > of_much + of_little, "{sums:?}");
+    // The first intervals are of the machine alone.
+    assert!(others + of_much + of_little <= all * 1.01, "{sums:?}");
 }

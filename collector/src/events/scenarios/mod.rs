@@ -367,6 +367,16 @@ fn scarce_memory_and_descriptors_are_counted_beforehand() {
         "1104 are needed and 1024 allowed",
         "LimitNOFILE=1104",
     );
+    // The last of the plan, on all CPUs; the others are whole.
+    let left_out: Vec<&str> = rows
+        .iter()
+        .filter(|row| {
+            row.reason
+                .contains("left out: all events on all CPUs need 1104")
+        })
+        .map(|row| row.name.as_str())
+        .collect();
+    assert_eq!(left_out, ["cpu/mem_load_retired.l3_miss/P"]);
     says(
         &rows,
         "locked-memory",
@@ -386,6 +396,43 @@ fn scarce_memory_and_descriptors_are_counted_beforehand() {
         "too many open files",
         "LimitNOFILE",
     );
+}
+
+#[test]
+fn events_and_rings_fit_what_machines_of_any_size_allow() {
+    // CPUs, GiB of memory, descriptors allowed, CAP_SYS_RESOURCE, events left out of three.
+    #[rustfmt::skip]
+    let rows = [
+        (8, 32, 1_024, false, 0), (8, 32, 110, false, 1), (8, 32, 90, false, 2), (64, 256, 1_024, false, 0),
+        (64, 256, 400, false, 1), (128, 512, 1_024, false, 0), (256, 1_024, 1_024, false, 2), (512, 2_048, 1_024, false, 2),
+        (512, 2_048, 1_024, true, 0), (512, 2_048, 4_096, false, 0),
+    ];
+    for (cpus, gib, files, may_raise, left_out) in rows {
+        let caps = if may_raise {
+            "0000004001080004"
+        } else {
+            "0000004000080004"
+        };
+        let machine = Scenario::new(&format!("0-{}", cpus - 1))
+            .rights(caps, false)
+            .proc("meminfo", &format!("MemTotal: {} kB\n", gib << 20))
+            .proc(
+                "self/limits",
+                &format!(
+                    "Max locked memory 65536 65536 bytes\nMax open files {files} {files} files\n"
+                ),
+            );
+        let rows = doctor(&machine, takes_all);
+        let said = format!("{cpus} CPUs, {files} files: {rows:#?}");
+        let is_left_out = |row: &&Capability| row.reason.starts_with("left out");
+        assert_eq!(rows.iter().filter(is_left_out).count(), left_out, "{said}");
+        let row = |name: &str| rows.iter().find(|row| row.name == name).unwrap();
+        assert_eq!(row("descriptors").available, left_out == 0, "{said}");
+        // 516 KiB a CPU may be locked: 256 of samples, 128 of side-band, 64 of major faults, the control pages.
+        let part = "each of samples has 262144 ";
+        assert!(row("locked-memory").reason.contains(part), "{said}");
+        assert!(row("minor-faults").available, "{said}");
+    }
 }
 
 #[test]
