@@ -72,19 +72,19 @@ fn plan(table: &'static str, filter: &Filter, metric: &[String]) -> Plan {
         conditions.push(format!("r.metric IN ({})", statement.texts(metric)));
     }
     statement.sql = format!(
-        "SELECT r.host AS k0, w.namespace AS k1, w.pod AS k2, w.container AS k3, r.pid AS k4, r.comm AS k5, r.metric AS k6, \
+        "SELECT r.host AS k0, w.namespace AS k1, w.pod AS k2, w.container AS k3, w.service AS k9, r.pid AS k4, r.comm AS k5, r.metric AS k6, \
          r.mode AS k7, r.unit AS k8, count(), if(countIf(r.interval_ns > 0) = 0, NULL, sumIf(r.value, r.interval_ns > 0)) AS v0, \
          if(countIf(r.interval_ns > 0) = 0, NULL, sum(r.interval_ns) / 1e9) AS v1, v0 / v1 AS v2, \
          if(countIf(r.interval_ns = 0) = 0, NULL, argMaxIf(r.value, r.time, r.interval_ns = 0)) AS v3, \
          if(countIf(r.interval_ns = 0) = 0, NULL, minIf(r.value, r.interval_ns = 0)), \
          if(countIf(r.interval_ns = 0) = 0, NULL, maxIf(r.value, r.interval_ns = 0)) \
          FROM {table} AS r LEFT JOIN workload_names AS w ON w.workload_id = r.workload_id WHERE {} \
-         GROUP BY k0, k1, k2, k3, k4, k5, k6, k7, k8 \
-         ORDER BY k6, k7, v2 DESC NULLS LAST, v3 DESC NULLS LAST, k0, k1, k2, k3, k4, k5, k8 LIMIT {}",
+         GROUP BY k0, k1, k2, k3, k9, k4, k5, k6, k7, k8 \
+         ORDER BY k6, k7, v2 DESC NULLS LAST, v3 DESC NULLS LAST, k0, k1, k2, k3, k9, k4, k5, k8 LIMIT {}",
         conditions.join(" AND "),
         u64::from(filter.limit) + 1,
     );
-    let text = ["host", "namespace", "pod", "container"];
+    let text = ["host", "namespace", "pod", "container", "service"];
     let mut columns: Vec<Column> = text.map(Column::text).to_vec();
     columns.extend([
         Column::number("pid", ""),
