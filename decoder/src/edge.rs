@@ -112,12 +112,6 @@ impl FileSource {
         both.map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Lines of the kernel and the address that its code was linked at; `None` where its ELF file is not named, or that is no
-    /// kernel.
-    pub fn kernel_lines(&self, object: &Object) -> Option<Result<(DebugInfo, u64), String>> {
-        self.kernel_file.lines(&self.places, object)
-    }
-
     /// A file as debug information names it, below the root that recorded paths lie under.
     pub fn below_root(&self, path: &Path) -> PathBuf {
         self.places.below_root(path)
@@ -175,6 +169,16 @@ impl ObjectSource for FileSource {
     fn load(&mut self, request: &ObjectRequest<'_>) -> Result<SymbolTable, String> {
         let identity = request.identity;
         match request.what {
+            What::Kernel if let Some(path) = self.places.own_kernel() => {
+                let found = self.kernel_file.table(path, identity, &self.limits);
+                if let Err(why) = &found {
+                    let file = path.display().to_string();
+                    let why = why.strip_prefix(&file).unwrap_or(why);
+                    let why = why.trim_start_matches(": ").to_owned();
+                    self.refusals.note(file, why, refusals::OTHER_KERNEL);
+                }
+                found
+            }
             What::Kernel | What::Module => {
                 let dir = self.places.build_id_dir();
                 let found = self
@@ -202,8 +206,15 @@ impl ObjectSource for FileSource {
         }
     }
 
+    fn knows_kernel_lines(&self) -> bool {
+        self.places.vmlinux.is_some()
+    }
+
     fn debug_info(&mut self, request: &ObjectRequest<'_>) -> Result<DebugInfo, String> {
         let identity = request.identity;
+        if let (What::Kernel, Some(path)) = (request.what, &self.places.vmlinux) {
+            return self.kernel_file.lines(path, identity);
+        }
         let path = self.file(identity)?;
         let refused = &mut self.refusals;
         let mut from = path.clone();

@@ -129,6 +129,12 @@ impl Identity {
         Self::new(Kind::Unknown, &[], "[unknown]")
     }
 
+    /// Build id, where it is one: what else identifies is shorter.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        let is = !matches!(self.kind, Kind::Content | Kind::Jit);
+        (is && self.id.len() >= 16).then_some(&*self.id)
+    }
+
     /// Its id. The path counts only where nothing better is known, or names a module.
     pub fn mapping_id(&self) -> MappingId {
         if let (Some(file), true) = (self.file, self.id.is_empty()) {

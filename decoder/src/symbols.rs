@@ -163,8 +163,7 @@ impl Object {
 
     /// Build id, where it is one.
     pub fn build_id(&self) -> Option<&[u8]> {
-        let is = !matches!(self.identity.kind, Kind::Content | Kind::Jit);
-        (is && self.identity.id.len() >= 16).then_some(&*self.identity.id)
+        self.identity.build_id()
     }
 }
 

@@ -260,6 +260,10 @@ pub(crate) struct SymbolArgs {
     /// Kernel symbols from this file instead of /proc/kallsyms
     #[arg(long, value_name = "FILE")]
     pub(crate) kallsyms: Option<PathBuf>,
+    /// The recorded kernel's ELF file, for its symbols, source lines and code as it was linked [default for code: the copy that
+    /// `perf record --kcore` made, else /proc/kcore of the kernel that runs]
+    #[arg(short = 'k', long, value_name = "FILE")]
+    pub(crate) vmlinux: Option<PathBuf>,
     /// Ask these servers (https://HOST or http://HOST:PORT, separated by blanks) for symbols and debug information that are not
     /// here; '' for none
     #[arg(
@@ -302,6 +306,7 @@ impl SymbolArgs {
         Places {
             symfs: self.symfs.clone(),
             kallsyms: self.kallsyms.clone(),
+            vmlinux: self.vmlinux.clone(),
             debuginfod: servers.cloned().collect(),
             ..Places::default()
         }

@@ -133,6 +133,7 @@ impl Recording {
     pub(crate) fn open(path: &Path, symbols: &SymbolArgs) -> Result<Self, Failure> {
         is_there(symbols.symfs.as_deref(), "--symfs")?;
         is_there(symbols.kallsyms.as_deref(), "--kallsyms")?;
+        is_there(symbols.vmlinux.as_deref(), "--vmlinux")?;
         open(path)
             .map(|file| Self {
                 path: path.to_owned(),
@@ -154,13 +155,6 @@ impl Recording {
     pub(crate) fn wanting(mut self, wanted: Wanted) -> Self {
         self.wanted = wanted;
         self
-    }
-
-    /// Takes code and lines of the kernel from its ELF file.
-    pub(crate) fn with_vmlinux(mut self, vmlinux: Option<PathBuf>) -> Result<Self, Failure> {
-        is_there(vmlinux.as_deref(), "--vmlinux")?;
-        self.places.vmlinux = vmlinux;
-        Ok(self)
     }
 
     /// Its events.

@@ -21,6 +21,8 @@ pub struct ImportOptions {
     pub symfs: Option<PathBuf>,
     /// A text of `/proc/kallsyms` of the recorded kernel.
     pub kallsyms: Option<PathBuf>,
+    /// The ELF file of the recorded kernel.
+    pub vmlinux: Option<PathBuf>,
 }
 
 /// Samples of one event of a file.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use memwide_objects::{Kallsyms, Limits};
+use memwide_objects::{Kallsyms, Limits, ObjectId, SymbolTable, read_image};
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 
@@ -23,6 +23,7 @@ const FILE_BYTES_MAX: u64 = 4 << 30;
 pub(super) struct FileSymbols {
     symfs: Option<PathBuf>,
     kallsyms: Option<PathBuf>,
+    vmlinux: Option<PathBuf>,
     /// The file was recorded on this machine, or the caller says where its files are: paths alone are believed.
     paths_are_ours: bool,
     live: LiveSymbols,
@@ -35,6 +36,7 @@ impl FileSymbols {
         Self {
             symfs: options.symfs.clone(),
             kallsyms: options.kallsyms.clone(),
+            vmlinux: options.vmlinux.clone(),
             paths_are_ours: options.symfs.is_some() || here.is_some() && here == recorded,
             live: LiveSymbols::new(machine, FILE_BYTES_MAX),
         }
@@ -101,12 +103,41 @@ impl FileSymbols {
         Err(why)
     }
 
+    /// From the kernel's ELF file, if its build id is the one that was recorded.
+    fn linked_kernel(asked: &MappingIdentity, path: &Path) -> Result<SymbolAnswer, String> {
+        let named = |why: &str| format!("{}: {why}", path.display());
+        let read = || {
+            let mut file = File::open(path)?;
+            let len = file.metadata()?.len().min(FILE_BYTES_MAX);
+            read_image(&mut file, usize::try_from(len).unwrap_or(0))
+        };
+        let image = read().map_err(|error| named(&error.to_string()))?;
+        let is_other = |id: ObjectId| id.as_bytes() != asked.id;
+        // What is shorter than a build id is a hash of the release.
+        if asked.id.len() >= 16 && ObjectId::of_elf(&image).is_none_or(is_other) {
+            return Err(named(
+                "it is not the kernel that was recorded, its build id differs",
+            ));
+        }
+        let table = SymbolTable::from_elf(&image, &Limits::default());
+        let table = table.map_err(|error| named(&error.to_string()))?;
+        let start = table.kernel_start();
+        let start = start.ok_or_else(|| named("no symbol _text in it tells where it begins"))?;
+        Ok(SymbolAnswer {
+            identity: asked.clone(),
+            table: table.relative_to(start).encode(),
+        })
+    }
+
     /// From a kallsyms text: the one given, the one in perf's cache, this machine's when it is the same kernel.
     fn kernel(
         &self,
         request: &SymbolRequest,
         asked: &MappingIdentity,
     ) -> Result<SymbolAnswer, String> {
+        if let (Kind::Kernel, Some(path), None) = (asked.kind(), &self.vmlinux, &self.kallsyms) {
+            return Self::linked_kernel(asked, path);
+        }
         let text = self.kallsyms.as_deref().map(fs::read).transpose();
         let text = text.map_err(|error| format!("the kallsyms file cannot be read: {error}"))?;
         let text = text.or_else(|| {

@@ -1,12 +1,14 @@
-//! Code and lines of the kernel: from its ELF file, from a copy of its memory, from the memory of the kernel that runs.
+//! Code, names and lines of the kernel: from its ELF file, from a copy of its memory, from the memory of the kernel that runs.
 
 use super::places::{sections, usable};
 use super::{Places, has_build_id, read};
+use crate::identity::Identity;
 use crate::machine::module_name;
 use crate::symbols::{Object, What};
 use crate::table::KERNEL_HALF;
 use memwide_objects::{
-    DebugInfo, DebugSections, Loads, Segments, address_of_symbol, parse_modules,
+    DebugInfo, DebugSections, Limits, Loads, Segments, SymbolTable, address_of_symbol,
+    parse_modules,
 };
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -41,12 +43,12 @@ struct Linked {
 }
 
 impl KernelFile {
-    fn linked(&self, path: &Path, object: &Object) -> Result<&Linked, String> {
+    fn linked(&self, path: &Path, identity: &Identity) -> Result<&Linked, String> {
         let read = self.read.get_or_init(|| {
             let named = |why: &str| format!("{}: {why}", path.display());
             usable(path).map_err(|why| named(&why))?;
             let bytes = read(path).ok_or_else(|| named("it cannot be read"))?;
-            if let Some(id) = object.build_id()
+            if let Some(id) = identity.build_id()
                 && !has_build_id(&bytes, id)
             {
                 return Err(named(
@@ -76,7 +78,7 @@ impl KernelFile {
             return Err(format!("{len} bytes, at most {CODE_MAX} are read"));
         }
         if let (What::Kernel, Some(path)) = (object.what, &places.vmlinux) {
-            let linked = self.linked(path, object)?;
+            let linked = self.linked(path, &object.identity)?;
             let address = linked.start.wrapping_add(start);
             return loaded(path, &linked.loads, address, len);
         }
@@ -100,21 +102,28 @@ impl KernelFile {
         loaded(path, &loads, object.base.wrapping_add(start), len)
     }
 
-    /// Lines of the kernel's source and the address its code was linked at, where its ELF file is named.
-    pub(super) fn lines(
+    /// Names of the kernel, as distances from its start.
+    pub(super) fn table(
         &self,
-        places: &Places,
-        object: &Object,
-    ) -> Option<Result<(DebugInfo, u64), String>> {
-        let path = places.vmlinux.as_deref()?;
-        let read = || {
-            let start = self.linked(path, object)?.start;
-            let found = sections(path, DebugSections::read)?;
-            let info = DebugInfo::new(found, None);
-            let info = info.map_err(|error| format!("{}: {error}", path.display()))?;
-            Ok((info, start))
-        };
-        (object.what == What::Kernel).then(read)
+        path: &Path,
+        identity: &Identity,
+        limits: &Limits,
+    ) -> Result<SymbolTable, String> {
+        let start = self.linked(path, identity)?.start;
+        let named = |why: &str| format!("{}: {why}", path.display());
+        let bytes = read(path).ok_or_else(|| named("it cannot be read"))?;
+        let table = SymbolTable::from_elf(&bytes, limits);
+        let table = table.map_err(|error| named(&error.to_string()))?;
+        Ok(table.relative_to(start))
+    }
+
+    /// Lines of its source, by distances from its start.
+    pub(super) fn lines(&self, path: &Path, identity: &Identity) -> Result<DebugInfo, String> {
+        let start = self.linked(path, identity)?.start;
+        let found = sections(path, DebugSections::read)?;
+        let info = DebugInfo::new(found, None);
+        let info = info.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(info.from_start(start))
     }
 }
 

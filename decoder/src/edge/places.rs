@@ -24,7 +24,7 @@ pub struct Places {
     pub symfs: Option<PathBuf>,
     /// File to read instead of `/proc/kallsyms`, whatever kernel was recorded.
     pub kallsyms: Option<PathBuf>,
-    /// The kernel's ELF file, with its code and perhaps its lines.
+    /// The kernel's ELF file, with its code, its names and perhaps its lines.
     pub vmlinux: Option<PathBuf>,
     /// A copy of the recorded kernel's memory, as `perf record --kcore` makes it.
     pub kcore: Option<PathBuf>,
@@ -40,6 +40,11 @@ pub struct Places {
 }
 
 impl Places {
+    /// The ELF file that names the kernel's code: a text of its symbols as it ran goes before.
+    pub(super) fn own_kernel(&self) -> Option<&Path> {
+        self.vmlinux.as_deref().filter(|_| self.kallsyms.is_none())
+    }
+
     pub(super) fn build_id_dir(&self) -> Option<PathBuf> {
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".debug"));
         self.build_id_dir.clone().or_else(home)

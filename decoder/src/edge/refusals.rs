@@ -34,6 +34,9 @@ pub(super) const OTHERS_HOLD: &str = "all others are used; nothing need be done"
 pub(super) const UNREADABLE: &str = "run as a user who may read it";
 /// Against a debug file that does not fit.
 pub(crate) const OTHER_DEBUG: &str = "install the debug information of the same build";
+/// Against an ELF file that is not the recorded kernel's.
+pub(super) const OTHER_KERNEL: &str =
+    "name the recorded kernel's ELF file (-k vmlinux) or a copy of its /proc/kallsyms (--kallsyms)";
 /// Against a map of generated code that is none.
 pub(super) const MAP: &str = "its lines are `START SIZE name`, numbers in hexadecimal";
 /// Against a damaged dump of generated code.

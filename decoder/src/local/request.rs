@@ -33,6 +33,11 @@ pub trait ObjectSource {
         ))
     }
 
+    /// Whether there is debug information of the kernel.
+    fn knows_kernel_lines(&self) -> bool {
+        false
+    }
+
     /// What says how to unwind it, likewise. Asked only for samples with a copy of the stack.
     fn frames(&mut self, request: &ObjectRequest<'_>) -> Result<FrameSections, String> {
         Err(format!("{} is not here", request.identity.path))

@@ -115,11 +115,16 @@ impl SourceLines {
     ) -> Option<&mut DebugInfo> {
         let objects = machine.objects();
         let known = objects.get(object)?;
-        // Without its segments an address is no ELF virtual one.
-        let table = objects.table(object)?;
-        if !matches!(known.what, What::File | What::Shared)
-            || table.table().segments().as_slice().is_empty()
-        {
+        let has_lines = match known.what {
+            // Without its segments an address is no ELF virtual one.
+            What::File | What::Shared => {
+                let table = objects.table(object)?;
+                !table.table().segments().as_slice().is_empty()
+            }
+            What::Kernel => source.knows_kernel_lines(),
+            _ => false,
+        };
+        if !has_lines {
             return None;
         }
         let info = self.infos.entry(known.mapping).or_insert_with(|| {

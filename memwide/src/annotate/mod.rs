@@ -106,18 +106,10 @@ impl Annotated {
             }
         };
         let mut sums = sites.of(function);
-        let is_kernel = object.what == What::Kernel;
-        if is_kernel {
-            source.look_for_kernel(session.source(), object);
-        }
         let mut info = session.debug_info(function.object);
         let mut listing = Listing::new(instructions, std::mem::take(&mut sums), |address| {
-            let frame = if is_kernel {
-                source.kernel_frame(address)?
-            } else {
-                let frames = info.as_mut()?.frames(address).ok()?;
-                frames.into_iter().next()?
-            };
+            let frames = info.as_mut()?.frames(address).ok()?;
+            let frame = frames.into_iter().next()?;
             Some(Line {
                 file: frame.file?,
                 line: frame.line,

@@ -1,9 +1,7 @@
 //! Texts of source lines, from the files the compiler read, where they are here.
 
 use memwide_analysis::annotate::Line;
-use memwide_decoder::Object;
 use memwide_decoder::edge::FileSource;
-use memwide_objects::{DebugInfo, SourceFrame};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,30 +19,9 @@ const TEXT_MAX: usize = 300;
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     files: HashMap<Arc<str>, Option<Vec<String>>>,
-    /// Lines of the kernel, once they were looked for.
-    kernel: Option<Result<(DebugInfo, u64), String>>,
 }
 
 impl Source {
-    /// Looks for the lines of the kernel, if that is one and its ELF file is named.
-    pub(super) fn look_for_kernel(&mut self, places: &FileSource, object: &Object) {
-        if self.kernel.is_none() {
-            self.kernel = places.kernel_lines(object);
-        }
-    }
-
-    /// The innermost place in the kernel's source, at a distance from its start.
-    pub(super) fn kernel_frame(&mut self, distance: u64) -> Option<SourceFrame> {
-        let (info, start) = self.kernel.as_mut()?.as_mut().ok()?;
-        let frames = info.frames(start.wrapping_add(distance)).ok()?;
-        frames.into_iter().next()
-    }
-
-    /// Why there are no lines of the kernel although its ELF file is named.
-    pub(crate) fn kernel_refusal(&self) -> Option<&str> {
-        self.kernel.as_ref()?.as_ref().err().map(String::as_str)
-    }
-
     /// The text of a line, without the blanks around it.
     pub(super) fn text(&mut self, places: &FileSource, line: &Line) -> Option<String> {
         if self.files.len() >= FILES_MAX && !self.files.contains_key(&line.file) {

@@ -104,10 +104,6 @@ pub(crate) struct AnnotateArgs {
     /// perf: period]; of a server samples, weight, est_events, latency_cycles
     #[arg(long, value_name = "ESTIMATOR")]
     pub(crate) by: Option<String>,
-    /// Code and source lines of the kernel from this ELF file of it, as it was linked: what the kernel changes in its own code as
-    /// it starts is not in it [default: the copy that `perf record --kcore` made, else /proc/kcore of the kernel that runs]
-    #[arg(short = 'k', long, value_name = "FILE", conflicts_with = "server")]
-    pub(crate) vmlinux: Option<PathBuf>,
     /// All instructions, not only those with samples and their neighbours
     #[arg(long, conflicts_with = "server")]
     pub(crate) full: bool,

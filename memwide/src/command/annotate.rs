@@ -15,6 +15,7 @@ use std::cell::RefCell;
 
 pub(crate) fn run(args: &AnnotateArgs) -> Result<(), Failure> {
     if let Some((server, mut filter)) = args.file.asked() {
+        of_server::no_places(&args.file.samples.symbols)?;
         filter.filters.extend(
             args.symbol
                 .iter()
@@ -26,7 +27,6 @@ pub(crate) fn run(args: &AnnotateArgs) -> Result<(), Failure> {
     let by = args.by.as_deref().map(estimator).transpose()?;
     let rows = &args.file.rows;
     let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
-    let file = file.with_vmlinux(args.vmlinux.clone())?;
     let events = file.recording().events().clone();
     check_weights(by, &events)?;
     let estimators = estimators(&events, by);
@@ -68,8 +68,6 @@ pub(crate) fn run(args: &AnnotateArgs) -> Result<(), Failure> {
         refused = refusals
             .map(|(dso, why)| format!("no source lines of {dso}: {why}"))
             .collect();
-        let kernel = source.kernel_refusal();
-        refused.extend(kernel.map(|why| format!("no source lines of the kernel: {why}")));
     })?;
     if let (Some(symbol), 0) = (symbol, found) {
         return Err(Failure::bad_input(anyhow::anyhow!(

@@ -16,6 +16,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
         .instead()
         .asked(&args.samples.filters, args.rows.limit)
     {
+        of_server::no_places(&args.samples.symbols)?;
         let sides = &args.sides;
         let before = [
             ("before_since", sides.before_since.clone()),

@@ -14,6 +14,7 @@ use std::io::{self, BufWriter, Write};
 
 pub(crate) fn run(args: &FlamegraphArgs) -> Result<(), Failure> {
     if let Some((server, filter)) = args.instead.asked(&args.samples.filters, None) {
+        super::of_server::no_places(&args.samples.symbols)?;
         return of_server(args, &server, &filter);
     }
     let by = args.by.as_deref().map(estimator).transpose()?;

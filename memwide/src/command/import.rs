@@ -30,6 +30,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), Failure> {
         allow_cut: args.allow_cut,
         symfs: args.symbols.symfs.clone(),
         kallsyms: args.symbols.kallsyms.clone(),
+        vmlinux: args.symbols.vmlinux.clone(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

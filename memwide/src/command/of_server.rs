@@ -1,7 +1,7 @@
 //! Commands on files, asked of a server: the same tables, and JSON whose rows are objects as those of a file.
 
 use super::parts::{Part, ask_as_file, column, key, wide};
-use crate::cli::{FileArgs, FilterArgs, Format, ServerArgs};
+use crate::cli::{FileArgs, FilterArgs, Format, ServerArgs, SymbolArgs};
 use crate::failure::Failure;
 
 const FAULTS: &[Part] = &[Part {
@@ -193,7 +193,25 @@ const RSS: &[Part] = &[Part {
 /// Answers a command by a server if one is given; `None`: read the file.
 pub(super) fn answered(question: &str, file: &FileArgs) -> Option<Result<(), Failure>> {
     let (server, filter) = file.asked()?;
-    Some(asked(&server, question, &filter, &[], file.rows.format))
+    Some(
+        no_places(&file.samples.symbols)
+            .and_then(|()| asked(&server, question, &filter, &[], file.rows.format)),
+    )
+}
+
+/// A server does not look at this machine's files.
+pub(super) fn no_places(symbols: &SymbolArgs) -> Result<(), Failure> {
+    let given = [
+        ("--symfs", &symbols.symfs),
+        ("--kallsyms", &symbols.kallsyms),
+        ("--vmlinux", &symbols.vmlinux),
+    ];
+    match given.iter().find(|(_, path)| path.is_some()) {
+        Some((option, _)) => Err(Failure::usage(anyhow::anyhow!(
+            "{option} says where names of a file are looked for; a server has its own, `memwide symbols add` brings it more"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Asks a question in the way of the command on files that answers it.

@@ -13,7 +13,7 @@ use memwide_perf_abi::file::{Event, EventTable};
 use serde_json::Value;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A file and the samples of it that count.
 #[derive(Debug)]
@@ -33,12 +33,6 @@ impl OnFile {
         let wanted = wanted | filter.wanted();
         let recording = Recording::open(input, &samples.symbols)?.wanting(wanted);
         Ok(Self { filter, recording })
-    }
-
-    /// Takes code and lines of the kernel from its ELF file.
-    pub(super) fn with_vmlinux(mut self, vmlinux: Option<PathBuf>) -> Result<Self, Failure> {
-        self.recording = self.recording.with_vmlinux(vmlinux)?;
-        Ok(self)
     }
 
     /// What the file's header says.

@@ -120,6 +120,7 @@ fn of_server(
     keys: Vec<Key>,
     by: Option<Estimator>,
 ) -> Result<(), Failure> {
+    super::of_server::no_places(&args.symbols)?;
     let keys = if keys.is_empty() {
         vec![Key::Symbol]
     } else {

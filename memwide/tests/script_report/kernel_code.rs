@@ -225,6 +225,49 @@ fn a_kernel_linked_elsewhere_gives_the_same_code_and_its_lines() {
 }
 
 #[test]
+fn an_elf_file_of_the_kernel_gives_names_and_lines_in_every_command() {
+    let Some(made) = Made::new() else { return };
+    // Without the copy of kallsyms nothing else has names.
+    let file = made.builder.path("alone.data");
+    std::fs::copy(made.recorded(None, made.whole()).join("data"), &file).unwrap();
+    let vmlinux = made.builder.path("vmlinux");
+    let rows = |args: &[&str]| {
+        let keys = ["--sort", "symbol,srcline", "--format", "json"];
+        let answer = fine("report", &file, &[&keys, args].concat()).json();
+        let rows = answer["rows"].as_array().unwrap().iter();
+        let text = |row: &Value, key: &str| row[key].as_str().unwrap_or("?").to_owned();
+        rows.map(|row| {
+            let line = text(row, "srcline");
+            let line = line.rsplit('/').next().unwrap_or_default().to_owned();
+            (text(row, "symbol"), line, row["samples"].as_u64().unwrap())
+        })
+        .collect::<Vec<_>>()
+    };
+    let found = rows(&["-k", vmlinux.to_str().unwrap()]);
+    assert!(
+        found.contains(&("copy_user".to_owned(), "kernel.c:6".to_owned(), 4)),
+        "{found:?}"
+    );
+    let first = found.iter().find(|row| row.0 == "clear_page").unwrap();
+    assert!(
+        first.1.starts_with("kernel.c:") && first.2 == 10,
+        "{found:?}"
+    );
+    // What is no kernel names nothing, and that is said.
+    let other = std::env::current_exe().unwrap();
+    let refused = fine(
+        "report",
+        &file,
+        &["--sort", "symbol", "-k", other.to_str().unwrap()],
+    );
+    assert!(
+        refused.err.contains("no symbol _text") && refused.err.contains("--kallsyms"),
+        "{}",
+        refused.err
+    );
+}
+
+#[test]
 fn without_code_of_the_kernel_it_is_said_what_to_do() {
     let Some(made) = Made::new() else { return };
     let file = made.recorded(None, made.whole());

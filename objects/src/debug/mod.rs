@@ -84,6 +84,8 @@ pub struct DebugInfo {
     variables: Option<Result<Arc<Variables>, DebugError>>,
     types: Types,
     budget: Budget,
+    /// What addresses asked for are distances from.
+    start: u64,
 }
 
 impl DebugInfo {
@@ -123,6 +125,7 @@ impl DebugInfo {
             variables: None,
             types: Types::default(),
             budget,
+            start: 0,
         })
     }
 
@@ -130,6 +133,15 @@ impl DebugInfo {
     #[must_use]
     pub fn with_split_files(mut self, files: Box<dyn SplitFiles>) -> Self {
         self.split_files = Some(files);
+        self
+    }
+
+    /// Takes addresses as distances from `start` instead, as those of the kernel are, see [`SymbolTable::relative_to`].
+    ///
+    /// [`SymbolTable::relative_to`]: crate::SymbolTable::relative_to
+    #[must_use]
+    pub fn from_start(mut self, start: u64) -> Self {
+        self.start = start;
         self
     }
 
@@ -141,6 +153,7 @@ impl DebugInfo {
     /// The functions at an ELF virtual address with their places in the source, innermost first; empty where nothing is
     /// known. The address is of this file: debug files have the addresses of the file they belong to.
     pub fn frames(&mut self, address: u64) -> Result<Vec<SourceFrame>, DebugError> {
+        let address = address.wrapping_add(self.start);
         let Some(unit) = self.units.own.at(address) else {
             return Ok(Vec::new());
         };
@@ -189,8 +202,13 @@ impl DebugInfo {
 
     /// The variable at an ELF virtual address, and its member there. Reads all units when first asked.
     pub fn member(&mut self, address: u64) -> Result<Option<DataMember>, DebugError> {
+        let address = address.wrapping_add(self.start);
         let found = self.variables()?.before(address);
-        self.member_of(found, address)
+        let mut found = self.member_of(found, address)?;
+        if let Some(found) = &mut found {
+            found.start = found.start.wrapping_sub(self.start);
+        }
+        Ok(found)
     }
 
     fn member_of(
