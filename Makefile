@@ -43,6 +43,7 @@ bench:
 	cargo build --locked --release -p memwide
 	cargo bench --locked -p memwide-tests --bench analysis
 	cargo bench --locked -p memwide-store --bench insert
+	cargo bench --locked -p memwide-query --bench day
 	cargo bench --locked -p memwide-collector --bench cost
 	cargo bench --locked -p memwide-tests --bench fleet
 

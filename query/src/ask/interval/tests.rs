@@ -142,3 +142,142 @@ fn intervals_of_events_cover_what_they_say_while_the_period_changes() {
     );
     assert!(!sums(&[(20.0, 100.0)]).periods_differ());
 }
+
+/// A fleet whose hosts take events in bursts of one function, whose functions are tagged with different chances, and how its
+/// samples are taken.
+struct Fleet {
+    hosts: usize,
+    hours: usize,
+    /// Events of a host-hour, and of a burst on average.
+    events: f64,
+    burst: f64,
+    /// How much hosts differ: deviation of the logarithm of a function's rate.
+    hosts_differ: f64,
+}
+
+/// What each function is of all, before hosts differ, and the chance that a sample of it is tagged at all.
+const RATES: [f64; 6] = [0.4, 0.3, 0.15, 0.1, 0.04, 0.01];
+const TAGGED: [f64; 6] = [1.0, 0.35, 0.8, 0.5, 0.9, 0.6];
+/// Every how many events a sample is taken.
+const EVERY: f64 = 101.0;
+
+/// Of a fleet, by function: what sampling without end would find in the very events that came, what it would find of these hosts
+/// whatever came, and the clusters of samples.
+struct Found {
+    of_events: [f64; 6],
+    of_hosts: [f64; 6],
+    clusters: [Vec<(f64, f64)>; 6],
+}
+
+impl Fleet {
+    fn run(&self, random: &mut impl FnMut() -> f64) -> Found {
+        let mut found = Found {
+            of_events: [0.0; 6],
+            of_hosts: [0.0; 6],
+            clusters: Default::default(),
+        };
+        for _ in 0..self.hosts {
+            let mut rates = RATES;
+            for rate in &mut rates {
+                // Twelve uniform numbers are near a normal one.
+                let normal = (0..12).map(|_| random()).sum::<f64>() - 6.0;
+                *rate *= (self.hosts_differ * normal).exp();
+            }
+            let all: f64 = rates.iter().sum();
+            for function in 0..6 {
+                found.of_hosts[function] += rates[function] / all * TAGGED[function];
+            }
+            for _ in 0..self.hours {
+                let (mut left, mut until_sample) = (self.events, random() * EVERY);
+                let mut samples = [0_u32; 6];
+                while left > 0.0 {
+                    let mut at = random() * all;
+                    let function = rates.iter().position(|rate| {
+                        at -= rate;
+                        at < 0.0
+                    });
+                    let function = function.unwrap_or(0);
+                    let burst = (-(1.0 - random()).ln() * self.burst).ceil().min(left);
+                    left -= burst;
+                    found.of_events[function] += burst * TAGGED[function];
+                    until_sample -= burst;
+                    while until_sample <= 0.0 {
+                        until_sample += EVERY;
+                        samples[function] += u32::from(random() < TAGGED[function]);
+                    }
+                }
+                let all = f64::from(samples.iter().sum::<u32>());
+                for (clusters, samples) in found.clusters.iter_mut().zip(samples) {
+                    clusters.push((f64::from(samples), all));
+                }
+            }
+        }
+        for truth in [&mut found.of_events, &mut found.of_hosts] {
+            let all: f64 = truth.iter().sum();
+            for share in truth {
+                *share /= all;
+            }
+        }
+        found
+    }
+}
+
+/// Bursts, host effects and tagging bias: intervals cover what sampling without end would find, be it in the events that came or
+/// of these hosts; those by samples alone do not know of bursts. Tagging bias itself is none of sampling: no interval has it.
+#[test]
+fn intervals_cover_the_sampling_truth_of_bursty_uneven_biased_fleets() {
+    let mut state = 23_u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let mut all = (0, 0, 0);
+    for (hosts, hours, events, burst, hosts_differ) in [
+        (8, 1, 40_000.0, 1_000.0, 0.0),
+        (8, 3, 20_000.0, 1_000.0, 0.5),
+        (50, 1, 10_000.0, 1_000.0, 0.0),
+        (50, 4, 5_000.0, 500.0, 1.0),
+        (24, 6, 10_000.0, 20.0, 0.3),
+    ] {
+        let fleet = Fleet {
+            hosts,
+            hours,
+            events,
+            burst,
+            hosts_differ,
+        };
+        let (mut asked, mut events_covered, mut hosts_covered, mut by_samples) = (0, 0, 0, 0);
+        for _ in 0..150 {
+            let found = fleet.run(&mut random);
+            for function in 0..6 {
+                let sums = sums(&found.clusters[function]);
+                let (interval, basis) = sums.interval(Of::Samples);
+                assert_eq!(basis, "clusters");
+                let covers =
+                    |[low, high]: [f64; 2], truth: f64| u32::from(low <= truth && truth <= high);
+                let (of_events, of_hosts) = (found.of_events[function], found.of_hosts[function]);
+                asked += 1;
+                events_covered += covers(interval.unwrap(), of_events);
+                hosts_covered += covers(interval.unwrap(), of_hosts);
+                by_samples += covers(wilson(sums.samples.share(), sums.samples.x, Z), of_hosts);
+            }
+        }
+        let part = |covered| f64::from(covered) / f64::from(asked);
+        let [of_events, of_hosts, alone] = [events_covered, hosts_covered, by_samples].map(part);
+        // A row of few bursts is the hardest: its clusters say too little of how bursts differ.
+        assert!(
+            of_events >= 0.93 && of_hosts >= 0.91,
+            "{hosts} hosts: {of_events} {of_hosts}"
+        );
+        // Bursts of many samples tell as much as one.
+        assert!(burst < 100.0 || alone < 0.7, "{hosts} hosts: {alone}");
+        all = (all.0 + asked, all.1 + events_covered, all.2 + hosts_covered);
+    }
+    let least = 0.93 * f64::from(all.0);
+    assert!(
+        f64::from(all.1) >= least && f64::from(all.2) >= least,
+        "{all:?}"
+    );
+}
