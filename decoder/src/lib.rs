@@ -10,6 +10,7 @@
 //! Nothing about the bytes: batches and records are hostile. What cannot be placed is counted, with a reason.
 #![forbid(unsafe_code)]
 
+pub mod archive;
 mod chain;
 mod classified;
 mod context;
@@ -40,7 +41,7 @@ pub use locality::Topology;
 pub use machine::{Machine, Place};
 pub use memory::Memory;
 pub use names::{NameIx, Names};
-pub use service::{Config, ServeError, serve};
+pub use service::{Config, Done, RedecodeError, Redecoder, ServeError, serve};
 pub use session::{Decoded, InUse, SectionError, Sent, Session, Want, unpack};
 pub use space::{Area, Fork, Policy, Space, Spaces};
 pub use symbols::{Object, ObjectIx, Objects, TableState, What};

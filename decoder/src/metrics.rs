@@ -26,6 +26,18 @@ label_set! {
     }
 }
 
+label_set! {
+    /// What became of a batch, a piece of the history or a table that was to be archived.
+    pub enum ArchiveEnd("outcome") {
+        /// It is in the archive.
+        Written => "written",
+        /// It is not: the archive is at its bound.
+        Full => "full",
+        /// It is not: the disk refused it.
+        Disk => "disk",
+    }
+}
+
 declare_metrics! {
     pub counter BATCHES = "decoder_decoded_batches_total", Batches, "Batches decoded and handed on, repeats included.";
     pub counter SAMPLES = "decoder_decoded_samples_total", Samples, "Rows decoded, repeats included.";
@@ -43,6 +55,9 @@ declare_metrics! {
     pub gauge CENTRAL_WRONG = "decoder_central_wrong_files", Files, "1 while the file of collectors' settings is wrong or away.";
     pub counter CENTRAL_TAKEN = "decoder_central_taken_messages_total", Messages, "Answers of collectors that took their settings, repeats included.";
     pub counter CENTRAL_REFUSED = "decoder_central_refused_messages_total", Messages, "Answers of collectors that refused their settings, repeats included.";
+    pub counter ARCHIVED = "decoder_archived_batches_total", Batches, "Batches, histories and tables that were to be archived.", by ArchiveEnd;
+    pub counter ARCHIVE_REMOVED = "decoder_archive_removed_files_total", Files, "Folders of days that were removed from the archive as too old or too much.";
+    pub gauge ARCHIVE_BYTES = "decoder_archive_bytes", Bytes, "Size of the archive.";
     pub gauge STREAMS = "decoder_open_streams", Streams, "Collector streams open now.";
     pub histogram DECODE = "decoder_decode_seconds", Seconds, "Time to decode one batch.",
         [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0];

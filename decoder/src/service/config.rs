@@ -29,6 +29,16 @@ pub struct Config {
     /// What `memwide boost` has to show before it is passed on to collectors; best given as `MEMWIDE_BOOST_TOKEN`. Empty: only
     /// this machine may ask (in a cluster: whoever may forward a port to the decoder).
     pub boost_token: Secret,
+    /// Folder in which raw batches are kept, to be decoded again (`docs/archive.md`). Empty: they are not kept.
+    pub archive_dir: PathBuf,
+    /// Bytes it may take; the oldest days go first.
+    pub archive_bytes_max: u64,
+    /// Days that a day is kept after its end and its last batch; 0: as long as there is room.
+    pub archive_days: u32,
+    /// File with the key it is encrypted with, 64 hexadecimal digits. Empty: it is not encrypted.
+    pub archive_key_file: PathBuf,
+    /// A batch that cannot be archived waits in its collector's spool. False: it goes on, counted.
+    pub archive_required: bool,
     /// Bytes a collector may have under way and not acked.
     pub credit_bytes: u64,
     /// How long the state of a source is kept after its stream has ended, in milliseconds.
@@ -50,6 +60,11 @@ impl Default for Config {
             symbol_wait_bytes: 16 << 20,
             collectors_file: PathBuf::new(),
             boost_token: Secret::default(),
+            archive_dir: PathBuf::new(),
+            archive_bytes_max: 16 << 30,
+            archive_days: 30,
+            archive_key_file: PathBuf::new(),
+            archive_required: false,
             credit_bytes: limits::UNACKED_BYTES_MAX,
             session_keep_ms: 600_000,
             sessions_kept: 256,

@@ -22,6 +22,11 @@ pub enum ServeError {
         #[source]
         source: std::io::Error,
     },
+    /// The archive of raw batches cannot be used.
+    #[error(
+        "cannot use the archive; set archive_dir to a writable folder and archive_key_file to its key"
+    )]
+    Archive(#[from] crate::archive::ArchiveError),
     /// The gRPC server failed.
     #[error("gRPC server failed")]
     Serve(#[source] tonic::transport::Error),

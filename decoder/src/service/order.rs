@@ -61,6 +61,11 @@ impl Order {
         Place::Due
     }
 
+    /// The next batch to decode.
+    pub fn next(&self) -> u64 {
+        self.expect.unwrap_or(1)
+    }
+
     /// Batch `number` is decoded and goes on.
     pub fn decoded(&mut self, number: u64) {
         self.expect = Some(number.saturating_add(1));

@@ -11,6 +11,7 @@ use super::registry::Seat;
 use super::upstream::{OpenError, Upstream};
 use super::wanted::Wanted;
 use super::{Answer, Shared};
+use crate::archive::Writer;
 use crate::metrics;
 use crate::session::{Sent, Session};
 use memwide_model::{MappingId, Source};
@@ -116,7 +117,9 @@ impl Stream {
         let replaced = seat.replaced.clone();
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let archive = self.shared.archive.clone();
         let mut served = Served {
+            archive: archive.map(|archive| Writer::new(archive, source, &hello.hostname)),
             wanted: Wanted::new(Arc::clone(&self.shared.tables)),
             changes: self.shared.tables.changes(),
             look,
@@ -205,6 +208,8 @@ struct Served {
     told: Told,
     sent: Sent,
     parcels: Parcels,
+    /// Where its raw batches are kept, if they are.
+    archive: Option<Writer>,
     /// Tables that samples of this source want.
     wanted: Wanted,
     changes: watch::Receiver<u64>,
@@ -412,8 +417,17 @@ impl Served {
     }
 
     async fn apply_side_band(&mut self, batch: v1::Batch) -> Result<(), End> {
-        self.on_worker(move |work| work.session.apply_side_band(&batch))
-            .await
+        let mut archive = self.archive.take();
+        self.archive = self
+            .on_worker(move |work| {
+                if let Some(archive) = &mut archive {
+                    archive.side_band(&batch);
+                }
+                work.session.apply_side_band(&batch);
+                archive
+            })
+            .await?;
+        Ok(())
     }
 
     /// Decodes what is due and does not wait. `false`: the aggregator is gone.
@@ -449,18 +463,40 @@ impl Served {
         let tables = Arc::clone(&self.shared.tables);
         let patient = patient && self.shared.config.symbol_wait_ms > 0;
         let job_batch = Arc::clone(&batch);
+        let mut archive = self.archive.take();
         let decoded = self
-            .on_worker(move |work| job::decode(work, &job_batch, &tables, patient))
+            .on_worker(move |work| {
+                let outcome = job::decode(work, &job_batch, &tables, patient);
+                // Before it goes on: what is committed is in the archive.
+                let kept = match (&outcome, &mut archive) {
+                    (Outcome::Decoded(_), Some(archive)) => archive.batch(&job_batch),
+                    _ => true,
+                };
+                (outcome, archive, kept)
+            })
             .await;
         let block = match decoded {
-            Ok(Outcome::Decoded(block)) => block,
-            Ok(Outcome::Waits(wants)) => {
-                self.wait_for(wants).await?;
-                return Ok(true);
+            Ok((outcome, archive, kept)) => {
+                self.archive = archive;
+                if !kept && self.shared.config.archive_required {
+                    return Err(refuse(
+                        "archive",
+                        "the batch cannot be archived, and `archive_required` is set",
+                        true,
+                    ));
+                }
+                match outcome {
+                    Outcome::Decoded(block) => block,
+                    Outcome::Waits(wants) => {
+                        self.wait_for(wants).await?;
+                        return Ok(true);
+                    }
+                }
             }
             Err(end) => {
                 // Decoding broke and the state is gone. The batch goes on without its samples, so that it cannot break the
                 // next stream too, which starts from the collector's history.
+                self.archive_broken(&batch).await;
                 upstream.send(job::poisoned(&batch, &self.host)).await;
                 return Err(end);
             }
@@ -469,6 +505,21 @@ impl Served {
         self.queued_bytes = self.queued_bytes.saturating_sub(batch.encoded_len() as u64);
         self.order.decoded(batch.number);
         Ok(upstream.send(*block).await)
+    }
+
+    /// Archives a batch that broke decoding: a later decoder may be able to.
+    async fn archive_broken(&self, batch: &Arc<v1::Batch>) {
+        let Some(archive) = self.shared.archive.clone() else {
+            return;
+        };
+        let (mut archive, batch) = (
+            Writer::new(archive, self.source, &self.host),
+            Arc::clone(batch),
+        );
+        let written = tokio::task::spawn_blocking(move || archive.batch(&batch)).await;
+        if written.is_err() {
+            tracing::debug!(source = %self.source, "a batch that broke decoding is not archived");
+        }
     }
 
     /// Runs a job on the state of the source. It cannot be undone half-way: if it breaks, the state is gone.

@@ -492,6 +492,11 @@ impl Session {
         }
     }
 
+    /// Name of the host.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// What is known of the host.
     pub fn machine(&self) -> &Machine {
         &self.machine

@@ -137,17 +137,24 @@ impl Served {
             }
             Arrived::Table(mapping, bytes) => {
                 let tables = Arc::clone(&self.shared.tables);
-                let better = self
+                let (is_own, next) = (!self.wanted.is_shared(mapping), self.order.next());
+                let mut archive = self.archive.take();
+                let (archive, better) = self
                     .on_worker(move |work| {
-                        job::take(
+                        if let Some(archive) = archive.as_mut().filter(|_| is_own) {
+                            archive.symbols(next, mapping, identity.as_ref(), &bytes);
+                        }
+                        let better = job::take(
                             &mut work.session,
                             &tables,
                             mapping,
                             identity.as_ref(),
                             &bytes,
-                        )
+                        );
+                        (archive, better)
                     })
                     .await?;
+                self.archive = archive;
                 self.release(mapping).await?;
                 if let Some(better) = better {
                     history::tell_later(&self.shared, better, better);

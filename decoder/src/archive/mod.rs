@@ -1,0 +1,29 @@
+//! Raw batches kept in files, so that whole days can be decoded again (`docs/archive.md`).
+//!
+//! ```text
+//! DIR/2026-11-30/HOST-SOURCE/RANDOM.mwa      one file a stream, source and day; only its writer ever writes to it
+//! ```
+//!
+//! The format ([`frame`]) says of each entry whether it is whole, with or without the key. What is damaged is named with its
+//! place and never guessed. Rows are no concern of this module: see `service/redecode.rs`.
+
+mod day;
+mod error;
+mod frame;
+mod key;
+mod read;
+mod source;
+mod write;
+
+pub use day::Day;
+pub use error::ArchiveError;
+pub use frame::Kind;
+pub use key::Key;
+pub use read::{Checked, check, days, files_of};
+pub use source::{Held, held};
+
+pub(crate) use source::{Entry, Plan};
+pub(crate) use write::{Archive, Writer};
+
+/// End of the name of an archive's file.
+const EXTENSION: &str = "mwa";
