@@ -83,6 +83,28 @@ impl StreamError {
     }
 }
 
+/// Why sinks cannot be held.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HoldError {
+    /// The stream cannot be used.
+    #[error("cannot use the stream")]
+    Stream(#[from] StreamError),
+    /// A block stays open.
+    #[error(
+        "a block or a close of partition {partition} is under way and does not end (key {key} of bucket {bucket}); \
+         let its sink run and finish, then try again"
+    )]
+    Busy {
+        /// The partition.
+        partition: u16,
+        /// Key of the record.
+        key: String,
+        /// Bucket of the record.
+        bucket: &'static str,
+    },
+}
+
 /// Why an aggregator ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -22,6 +22,7 @@ mod partition;
 mod publish;
 mod ready;
 mod rollup;
+mod rows;
 mod server;
 mod sink;
 mod stream;
@@ -34,7 +35,9 @@ pub mod delivery {
 }
 
 pub use config::{Config, NatsConfig, SinkConfig};
-pub use error::{AggregatorError, Cause, SinkError, StreamError};
+pub use error::{AggregatorError, Cause, HoldError, SinkError, StreamError};
 pub use nats_server::{server_config, server_trouble};
+pub use rows::Rows;
 pub use server::serve;
+pub use sink::hold::{Hold, Sinks};
 pub use sink::{sink, sink_into};

@@ -159,6 +159,27 @@ fn wanted(config: &NatsConfig, partitions: u16) -> stream::Config {
     }
 }
 
+/// Partitions of the stream that is there; asked once.
+pub(crate) async fn partitions_of(nats: &Nats) -> Result<u16, StreamError> {
+    let mut stream = nats
+        .context
+        .get_stream(subject::STREAM)
+        .await
+        .map_err(StreamError::away("give the stream"))?;
+    let info = stream
+        .info()
+        .await
+        .map_err(StreamError::away("give the stream"))?;
+    let told = info.config.metadata.get(PARTITIONS_KEY);
+    let told = told.cloned().unwrap_or_default();
+    told.parse().map_err(|_| StreamError::WrongSetting {
+        stream: subject::STREAM.to_owned(),
+        setting: "number of partitions",
+        have: told,
+        want: "a number".to_owned(),
+    })
+}
+
 /// What an existing stream must have like a new one; its size may be changed by an operator.
 fn compare(have: &stream::Config, want: &stream::Config) -> Result<(), StreamError> {
     let partitions = |config: &stream::Config| {

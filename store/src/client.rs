@@ -158,6 +158,16 @@ impl Store {
         )
     }
 
+    /// Another database of the same store: this one's name with an ending.
+    pub(crate) fn beside(&self, ending: &str) -> Self {
+        let database = format!("{}{ending}", self.database);
+        Self {
+            bare: self.bare.clone(),
+            client: self.bare.clone().with_database(&database),
+            database,
+        }
+    }
+
     /// The database's name.
     pub fn database(&self) -> &str {
         &self.database

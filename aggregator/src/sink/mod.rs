@@ -11,6 +11,7 @@
 mod block;
 mod close;
 mod dead;
+pub(crate) mod hold;
 mod insert;
 pub mod plan;
 mod reader;

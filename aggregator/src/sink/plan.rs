@@ -86,6 +86,27 @@ pub fn open(record: BlockRecord, first: u64, last: u64, now_s: u64) -> BlockReco
     }
 }
 
+/// Whether somebody holds the partition: until then no block and no close is begun. A hold that nobody ends runs out.
+pub fn is_held(record: &BlockRecord, now_s: u64) -> bool {
+    record.held_until_s > now_s
+}
+
+/// The record while somebody replaces rows; `None`: a block or a close is under way, and ends first.
+pub fn held(record: &BlockRecord, until_s: u64) -> Option<BlockRecord> {
+    (!is_busy(record)).then_some(BlockRecord {
+        held_until_s: until_s,
+        ..*record
+    })
+}
+
+/// The record when that is done.
+pub fn released(record: &BlockRecord) -> BlockRecord {
+    BlockRecord {
+        held_until_s: 0,
+        ..*record
+    }
+}
+
 /// Every table has the block's rows.
 pub fn done(record: BlockRecord) -> BlockRecord {
     BlockRecord {
@@ -159,6 +180,27 @@ mod tests {
             let due = close_due(&record, 3_600, 3_599, true).map(|record| record.closing_to_s);
             assert_eq!(due, expected, "{record:?}");
         }
+    }
+
+    #[test]
+    fn a_partition_is_held_between_blocks_only_and_not_for_ever() {
+        let between = done(open(fresh(1), 1, 9, 100));
+        let busy = [
+            open(between, 10, 12, 200),
+            close_due(&between, 100, 300, false).unwrap(),
+        ];
+        for record in busy {
+            assert_eq!(held(&record, 400), None, "{record:?}");
+        }
+        let record = held(&between, 400).unwrap();
+        assert!(is_held(&record, 399) && !is_held(&record, 400));
+        assert_eq!(released(&record), between);
+        assert_eq!(
+            todo(&record),
+            todo(&between),
+            "what comes next is as before"
+        );
+        assert!(held(&fresh(1), 400).is_some(), "nothing has come yet");
     }
 
     #[test]

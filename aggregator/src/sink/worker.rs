@@ -55,6 +55,8 @@ enum Break {
     Stopped,
     /// Another sink has changed the record: begin again from it.
     Overtaken,
+    /// Rows of the store are being replaced: look again.
+    Held,
 }
 
 /// Short for steps: go on, or a reason not to.
@@ -109,6 +111,12 @@ impl Worker {
                     }
                     return Ok(());
                 }
+                Err(Break::Held) => {
+                    tracing::debug!(partition = self.partition, "held while rows are replaced");
+                    if self.sleep(LOOK_AGAIN).await {
+                        return Ok(());
+                    }
+                }
                 Ok(()) | Err(Break::Overtaken) => {
                     tracing::warn!(
                         partition = self.partition,
@@ -150,6 +158,9 @@ impl Worker {
                 return Ok(Err(Break::Stopped));
             }
             let now_s = clock::unix_ns() / 1_000_000_000;
+            if plan::is_held(&kept.record, now_s) {
+                return Ok(Err(Break::Held));
+            }
             let (every_s, large) = (
                 self.config.close_every_s,
                 self.waiting >= self.config.close_rows,

@@ -2310,6 +2310,9 @@ pub struct BlockRecord {
     /// A close under way covers (closed_through_s, closing_to_s\]; 0: none.
     #[prost(uint64, tag = "9")]
     pub closing_to_s: u64,
+    /// Nothing is begun before this moment, seconds of wall time: somebody replaces rows. 0: nobody does.
+    #[prost(uint64, tag = "10")]
+    pub held_until_s: u64,
 }
 /// Filters every question takes; empty lists mean "any".
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::options::EngineOptions;
 use crate::error::StoreError;
+use crate::schema::BESIDE;
 
 /// Role of every session that is not the reader's.
 pub(super) const WRITER_ROLE: &str = "memwide_writer";
@@ -75,7 +76,10 @@ fn users(options: &EngineOptions) -> String {
     };
     let (mut writer, mut reader) = (String::new(), String::new());
     for database in &options.databases {
-        grant(&mut writer, WRITER_GRANTS, &format!("{database}.*"));
+        // And that in which a day is made anew.
+        for database in [database.clone(), format!("{database}{BESIDE}")] {
+            grant(&mut writer, WRITER_GRANTS, &format!("{database}.*"));
+        }
         grant(
             &mut reader,
             "SELECT, SHOW, dictGet",

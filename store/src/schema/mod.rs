@@ -4,6 +4,7 @@
 //! Every statement can be repeated, so that a migration broken off by a crash is simply applied again.
 
 mod close;
+mod day;
 mod render;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::error::StoreError;
 use render::{Target, render};
 
 pub use close::{close_calls, close_details, close_functions_1h};
+pub use day::{BESIDE, Dated, Difference, RemadeDay, Totals};
 
 /// Why the schema of a store cannot be brought up to date.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,6 +9,7 @@
 mod backup;
 mod calls;
 mod children;
+mod day;
 mod details;
 mod guard_wall;
 mod http_face;
