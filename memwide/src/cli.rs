@@ -1,10 +1,12 @@
 //! The command line, as clap reads it. Texts here are what `--help` prints.
 
+mod archive;
 mod files;
 mod fleet;
 mod live;
 mod symbols;
 
+pub(crate) use archive::{ArchiveArgs, ArchiveCommand, ArchiveVerifyArgs, RedecodeArgs};
 pub(crate) use files::{
     AllocsArgs, AnnotateArgs, C2cArgs, CallArgs, CallOrder, DiffArgs, FaultsArgs, FileArgs,
     FlamegraphArgs, KernelArgs, OffcpuArgs, RowArgs, RssArgs, SampleArgs, TreeFormat,
@@ -98,6 +100,11 @@ pub(crate) enum Command {
     /// Bring names to a server, or ask it which programs have none and why
     #[command(subcommand)]
     Symbols(SymbolsCommand),
+    /// Say which raw batches are archived, and whether they are whole
+    #[command(subcommand)]
+    Archive(ArchiveCommand),
+    /// Decode archived days again, with better symbols or a newer taxonomy
+    Redecode(RedecodeArgs),
     /// Write call paths or samples of a fleet for another tool: pprof, speedscope, Firefox profiler, OpenTelemetry, perf
     Export(ExportArgs),
     /// Run one guarded SQL query against a server
@@ -163,6 +170,12 @@ pub(crate) struct UpArgs {
     /// Use this ClickHouse instead of the embedded engine
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
+    /// Keep raw batches too, in the folder `archive` of the data: 30 days, 16 GiB at most; see `memwide redecode`
+    #[arg(long)]
+    pub(crate) archive: bool,
+    /// File with the key the archive is encrypted with, 64 hexadecimal digits
+    #[arg(long, value_name = "FILE", requires = "archive")]
+    pub(crate) archive_key: Option<PathBuf>,
     /// Configuration file (TOML): the keys of the collector on this machine, and `[limits]` and `[[rules]]` of the query service
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -11,6 +11,7 @@ mod failure;
 mod flamegraph;
 mod output;
 mod recording;
+mod redecode;
 mod report;
 mod script;
 mod up;
@@ -59,6 +60,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Ledger(args) => command::ledger::run(&args),
         Command::Boost(args) => command::boost::run(&args),
         Command::Symbols(command) => command::symbols::run(&command),
+        Command::Archive(command) => command::archive::run(&command),
+        Command::Redecode(args) => command::redecode::run(&args),
         Command::Rules(args) => command::rules::run(&args),
         Command::Export(args) => command::export::run(&args),
         Command::Sql(args) => command::sql::run(&args),

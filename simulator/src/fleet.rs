@@ -86,8 +86,19 @@ impl Fleet {
         ticks: u64,
         stop: CancellationToken,
     ) -> Result<(), FleetError> {
+        self.send_until(endpoint, ticks, clock::unix_ns(), stop)
+            .await
+    }
+
+    /// The same with batches that end at this moment, nanoseconds since 1970 UTC.
+    pub async fn send_until(
+        &self,
+        endpoint: &str,
+        ticks: u64,
+        now: u64,
+        stop: CancellationToken,
+    ) -> Result<(), FleetError> {
         let tick_ns = u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX);
-        let now = clock::unix_ns();
         let tasks = Tasks::new(stop);
         for spec in &self.hosts {
             let host = Arc::new(SimulatedHost::new(spec.clone(), self.truth.clone())?);

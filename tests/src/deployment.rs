@@ -311,7 +311,8 @@ impl Deployment {
         std::fs::rename(&new, self.collectors_file()).unwrap();
     }
 
-    fn store_url(&self, user: &str) -> String {
+    /// URL of the store for one of its users, password included.
+    pub fn store_url(&self, user: &str) -> String {
         let (port, database) = (self.engine, memwide_store::DEFAULT_DATABASE);
         format!("http://{user}:{PASSWORD}@127.0.0.1:{port}/{database}")
     }
@@ -341,6 +342,16 @@ impl Deployment {
         let mut command = Command::new(&recipe.program);
         command.args(&recipe.args).envs(recipe.variables);
         self.spawn(name, &mut command);
+    }
+
+    /// Starts a service anew with further keys, and waits for it.
+    pub fn configure(&mut self, name: &str, more: &str) {
+        let config = self.folder().join(format!("{name}.toml"));
+        let text = std::fs::read_to_string(&config).unwrap();
+        // Before the first table, if there is one.
+        std::fs::write(&config, format!("{more}\n{text}")).unwrap();
+        self.run(name);
+        self.wait_ready(name);
     }
 
     /// Starts any process under a name; an earlier one of the name is killed.

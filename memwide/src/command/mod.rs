@@ -3,6 +3,7 @@
 pub(crate) mod allocs;
 pub(crate) mod annotate;
 mod answer;
+pub(crate) mod archive;
 pub(crate) mod boost;
 pub(crate) mod c2c;
 mod child;
@@ -29,6 +30,7 @@ pub(crate) mod pages;
 mod parts;
 mod ready;
 pub(crate) mod record;
+pub(crate) mod redecode;
 pub(crate) mod report;
 pub(crate) mod role;
 pub(crate) mod rss;

@@ -1,6 +1,7 @@
 //! Rows whose columns are the same in all formats, fewer of them on a narrow terminal.
 
-use super::{Column, Table};
+use super::{Column, Document, Section, Table, text};
+use crate::cli::Format;
 use serde_json::{Map, Value};
 
 /// Below this many columns of the terminal the wide ones are left out.
@@ -64,6 +65,21 @@ impl Listing {
             notes.push(format!("{} of {all} rows shown", self.rows.len()));
         }
         self
+    }
+
+    /// Prints it as an answer of its own.
+    pub(crate) fn print(&self, format: Format) -> std::io::Result<()> {
+        let section = Section {
+            table: self.table(text::width()),
+            ..Section::default()
+        };
+        Document {
+            sections: vec![section],
+            json: self.json(),
+            csv: self.csv(),
+            ..Document::default()
+        }
+        .print(format)
     }
 
     /// For people, as wide as the terminal.

@@ -4,7 +4,6 @@
 
 use super::place::Place;
 use super::stages::Stages;
-use crate::cli::UpArgs;
 use anyhow::{Context as _, bail};
 use memwide_aggregator::NatsConfig;
 use memwide_service::child::{Policy, Spec, Supervisor, always_well, supervise};
@@ -34,10 +33,15 @@ pub(crate) struct Children {
 
 impl Children {
     /// Starts both; [`Children::ready`] waits for them.
-    pub(crate) fn start(args: &UpArgs, place: &Place, stages: &mut Stages) -> anyhow::Result<Self> {
+    /// Without `external`, a ClickHouse, the store is a child.
+    pub(crate) fn start(
+        external: Option<&str>,
+        place: &Place,
+        stages: &mut Stages,
+    ) -> anyhow::Result<Self> {
         // Both programs are looked for before either starts: one message names all that is missing.
         let server = tools::nats_server();
-        let library = if args.store.is_none() {
+        let library = if external.is_none() {
             tools::engine_library().map(Some)
         } else {
             Ok(None)
@@ -79,7 +83,7 @@ impl Children {
             engine: None,
             nats_url: format!("nats://127.0.0.1:{nats_port}"),
             nats_token,
-            store: StoreAt::External(args.store.clone().unwrap_or_default()),
+            store: StoreAt::External(external.unwrap_or_default().to_owned()),
         };
         if let Some(library) = library {
             children.start_engine(library, place, stages)?;

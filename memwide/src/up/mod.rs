@@ -13,15 +13,16 @@ mod stages;
 use crate::cli::UpArgs;
 use crate::failure::Failure;
 use anyhow::Context as _;
-use children::Children;
 use config::UpConfig;
 use memwide_service::run::stop_on_signal;
 use memwide_service::{admin, telemetry};
 use memwide_store::Store;
-use place::Place;
 use services::Services;
-use stages::Stages;
 use std::time::Duration;
+
+pub(crate) use children::Children;
+pub(crate) use place::Place;
+pub(crate) use stages::Stages;
 
 /// Logs of `up` go to the terminal of a person: only what went wrong.
 const LOG_FILTER: &str = "warn";
@@ -81,7 +82,7 @@ async fn serve(args: &UpArgs, config: UpConfig, place: &Place) -> anyhow::Result
     let query_listener = admin::bind(args.listen, "--listen").await?;
     let ingest_listener = admin::bind(args.ingest, "--ingest").await?;
     let mut stages = Stages::default();
-    let children = Children::start(args, place, &mut stages)?;
+    let children = Children::start(args.store.as_deref(), place, &mut stages)?;
     let url = format!("http://{}", query_listener.local_addr()?);
     let ingest = ingest_listener.local_addr()?.to_string();
 

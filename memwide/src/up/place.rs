@@ -67,6 +67,11 @@ impl Place {
         self.root.join("spool")
     }
 
+    /// Raw batches, where they are kept.
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.root.join("archive")
+    }
+
     /// Symbol tables.
     pub(crate) fn symbols(&self) -> PathBuf {
         self.root.join("symbols")

@@ -81,6 +81,12 @@ impl Services {
         let decoder = memwide_decoder::Config {
             aggregators: vec![aggregator_endpoint],
             symbol_dir: plan.place.symbols(),
+            archive_dir: if plan.args.archive {
+                plan.place.archive()
+            } else {
+                std::path::PathBuf::new()
+            },
+            archive_key_file: plan.args.archive_key.clone().unwrap_or_default(),
             ..memwide_decoder::Config::default()
         };
         let ingest = format!("http://{}", plan.ingest_listener.local_addr()?);
