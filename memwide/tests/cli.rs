@@ -131,13 +131,15 @@ fn every_command_has_a_manual_page_that_tells_exit_codes() {
         commands.len() > 30 && commands.contains(&"man".to_owned()),
         "{commands:?}"
     );
-    let below = listed(&["symbols"]);
-    assert!(below.len() >= 2, "{below:?}");
     let mut expected: Vec<String> = commands
         .iter()
         .map(|name| format!("memwide-{name}.1"))
         .collect();
-    expected.extend(below.iter().map(|name| format!("memwide-symbols-{name}.1")));
+    for group in ["symbols", "archive"] {
+        let below = listed(&[group]);
+        assert!(below.len() >= 2, "{below:?}");
+        expected.extend(below.iter().map(|name| format!("memwide-{group}-{name}.1")));
+    }
     expected.push("memwide.1".to_owned());
     let mut found: Vec<String> = std::fs::read_dir(&folder)
         .unwrap()

@@ -453,6 +453,7 @@ fn a_day_of_a_data_folder_is_left_as_long_as_its_hours_are_open() {
     let up = Up::start(&UpOptions {
         data: Some(data.clone()),
         args: ["--no-collect", "--archive"].map(str::to_owned).to_vec(),
+        ..UpOptions::default()
     });
     let fleet = Fleet::new("up", 1, &[], 200, 1);
     up.send(&fleet, 3);

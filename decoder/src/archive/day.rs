@@ -53,7 +53,9 @@ impl FromStr for Day {
         let wrong = || NoDay(text.to_owned());
         let date = Date::parse(text, &Iso8601::DATE).map_err(|_| wrong())?;
         let day = u16::try_from(date.to_julian_day() - EPOCH).map_err(|_| wrong())?;
-        Ok(Self(day))
+        // Not a moment of it.
+        let day = Self(day);
+        (day.to_string() == text).then_some(day).ok_or_else(wrong)
     }
 }
 

@@ -13,6 +13,8 @@ mod frame;
 mod key;
 mod read;
 mod source;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use day::Day;

@@ -280,3 +280,61 @@ async fn a_configuration_without_sense_is_refused_by_value() {
         .unwrap_err();
     assert!(refused.to_string().contains("symbol_dir"), "{refused}");
 }
+
+fn archive(folder: &std::path::Path, bytes_max: u64, required: bool) -> Config {
+    Config {
+        archive_dir: folder.join("archive"),
+        archive_bytes_max: bytes_max,
+        archive_required: required,
+        ..hurried()
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_archived_before_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::start(archive(folder.path(), 1 << 20, true)).await;
+    let (collector, mut conn) = open(&mut world, 1).await;
+    for number in 1..=3 {
+        collector.batch(number).await;
+        assert_eq!(conn.batch().await.number, number);
+        // Nothing is committed yet, let alone acknowledged.
+        let files = memwide_decoder::archive::files_of(
+            &folder.path().join("archive"),
+            memwide_decoder::archive::Day(0),
+        );
+        let files = files.unwrap();
+        assert_eq!(files.len(), 1);
+        let checked = memwide_decoder::archive::check(&files[0], None).unwrap();
+        assert_eq!((checked.batches, checked.torn), (number, None));
+    }
+}
+
+#[tokio::test]
+async fn without_room_a_batch_goes_on_unless_the_archive_is_required() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::start(archive(folder.path(), 10, false)).await;
+    let (collector, mut conn) = open(&mut world, 1).await;
+    collector.batch(1).await;
+    assert_eq!(conn.batch().await.number, 1);
+    let mut world = World::start(archive(folder.path(), 10, true)).await;
+    let (mut collector, mut conn) = open(&mut world, 2).await;
+    collector.batch(1).await;
+    let refused = collector.refused().await;
+    assert_eq!((refused.reason.as_str(), refused.retry), ("archive", true));
+    assert!(refused.message.contains("archive_required"), "{refused:?}");
+    let next = within("the end of the stream", conn.batches.recv()).await;
+    assert_eq!(next, None, "the batch waits in the spool");
+}
+
+#[tokio::test]
+async fn keys_of_an_archive_without_a_folder_are_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = Config {
+        archive_key_file: PathBuf::from("archive.key"),
+        ..Config::default()
+    };
+    let error = serve(config, listener, CancellationToken::new()).await;
+    let said = error.unwrap_err().to_string();
+    assert!(said.contains("`archive_dir` is empty"), "{said}");
+}

@@ -1,14 +1,14 @@
 //! Where archive, symbols, stream and store are.
 
 use crate::cli::RedecodeArgs;
-use crate::command::role::NOT_KEYS;
+use crate::command::role::loader;
 use crate::failure::Failure;
 use crate::up::{Children, Place, Stages};
 use anyhow::Context as _;
 use memwide_aggregator::{NatsConfig, Sinks};
 use memwide_decoder::Redecoder;
 use memwide_decoder::archive::Key;
-use memwide_service::config::{Loader, Secret};
+use memwide_service::config::Secret;
 use memwide_store::Store;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -60,14 +60,8 @@ impl Where {
             }
             return Ok(Self::Data(Place::prepare(Some(data))?, args.key.clone()));
         }
-        let mut loader = Loader::<Config>::new().environment();
-        for name in NOT_KEYS {
-            loader = loader.not_a_key(name);
-        }
-        if let Some(file) = &args.config {
-            loader = loader.file(file);
-        }
-        let mut config = loader.load().map_err(Failure::usage)?.value;
+        let loaded = loader::<Config>(args.config.as_deref()).load();
+        let mut config = loaded.map_err(Failure::usage)?.value;
         if let Some(key) = &args.key {
             config.archive_key_file.clone_from(key);
         }
