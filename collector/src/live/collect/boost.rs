@@ -280,3 +280,116 @@ fn twins_of(events: &[OpenEvent]) -> Vec<EventDesc> {
     });
     twins.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SelectConfig;
+    use memwide_perf_abi::{SampleView, attr_kind, encode, kind, sample};
+
+    const ID: u64 = 7;
+    const SHORT: u64 = 101;
+    const ONE_OF: u64 = 10;
+    const EACH: u64 = 20_000;
+
+    /// As loads with latency are sampled by the hardware: no cgroup, and each sample says its period.
+    fn loads() -> EventDesc {
+        let fields = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::ADDR;
+        let fields = fields | sample::CPU | sample::PERIOD | sample::WEIGHT | sample::DATA_SRC;
+        let attr = Attr {
+            kind: attr_kind::RAW,
+            sample_type: fields,
+            sample_period: SHORT,
+            ..Attr::default()
+        };
+        EventDesc {
+            ordinal: 1,
+            name: "cpu/mem-loads,ldlat=30/P".to_owned(),
+            attr: attr.encode(crate::sys::ATTR_BYTES),
+            ids: vec![ID],
+            ..EventDesc::default()
+        }
+    }
+
+    fn hit(pid: u64, at: u64) -> Vec<u8> {
+        let words = [ID, 0x1234, pid | pid << 32, at, at * 64, 0, SHORT, 90, 0x42];
+        let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut out = Vec::new();
+        encode::raw(&mut out, kind::SAMPLE, 0, &body).unwrap();
+        out
+    }
+
+    #[test]
+    fn samples_of_the_hardware_estimate_the_same_whoever_they_are_of() {
+        let desc = loads();
+        let layout = SampleLayout::new(&Attr::parse(&desc.attr).unwrap()).unwrap();
+        let twin = Twin {
+            ordinal: 2,
+            one_of: ONE_OF,
+            period_at: layout.period_at(),
+        };
+        let select = SelectConfig {
+            include: vec!["pid=5".to_owned()],
+            ..SelectConfig::default()
+        };
+        let mut target = Selection::new(&select).unwrap().unwrap();
+        target.know_event(&desc);
+        let mut boost = Boost {
+            order: Order {
+                id: 1,
+                select,
+                factor: 10,
+                seconds: 60,
+            },
+            target,
+            until: memwide_service::clock::instant(),
+            stage: Stage::Running,
+            twins: vec![Some(twin)],
+            random: RandomJitter::default(),
+        };
+        let other = EventDesc {
+            ordinal: 2,
+            ids: vec![twin.id()],
+            ..desc.clone()
+        };
+        let mut ids = Ids::new(&[desc, other]);
+        let mut collected = Collected::new(3);
+        for at in 0..EACH {
+            collected.samples.extend(hit(5, at));
+            collected.samples.extend(hit(6, at));
+        }
+        collected.take_samples(&mut ids, None);
+        boost.sort_out(0, &mut collected, &mut ids);
+
+        let (mut wanted, mut others) = (0, 0);
+        for record in memwide_perf_abi::Records::new(&collected.samples) {
+            let record = record.unwrap();
+            let view = SampleView::parse(record.body(), &layout).unwrap();
+            let (pid, period) = (view.pid().unwrap(), view.period().unwrap());
+            let is_twin = record.first_word() == Some(twin.id());
+            assert_eq!(is_twin, pid == 5);
+            assert_eq!(period, if is_twin { SHORT } else { SHORT * ONE_OF });
+            *(if is_twin { &mut wanted } else { &mut others }) += period;
+        }
+        assert_eq!(wanted, EACH * SHORT, "none of those asked for is lost");
+        // 2,000 of 20,000 by chance: 42 is one standard deviation.
+        let (least, most) = (EACH * SHORT * 7 / 8, EACH * SHORT * 9 / 8);
+        assert!((least..most).contains(&others), "{others}");
+        let tally = |at: usize| collected.tallies[at];
+        assert_eq!((tally(2).produced, tally(1).moved), (EACH, EACH));
+        assert_eq!(tally(1).produced + tally(1).excluded, EACH);
+
+        let mut counts = vec![EventCount {
+            event: 1,
+            lost: 3,
+            period: SHORT,
+            ..EventCount::default()
+        }];
+        boost.count(&mut counts, &collected);
+        let said: Vec<_> = counts
+            .iter()
+            .map(|one| (one.event, one.period, one.lost))
+            .collect();
+        assert_eq!(said, [(1, SHORT * ONE_OF, 0), (2, SHORT, 3)]);
+    }
+}
