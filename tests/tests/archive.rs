@@ -329,6 +329,45 @@ fn a_day_decoded_again_has_the_names_and_classes_of_now_and_its_totals() {
     );
 }
 
+/// What was committed is in the archive, whichever decoder died when: its totals are those of the store.
+#[test]
+fn an_archive_of_decoders_that_were_killed_is_whole() {
+    if skip() {
+        return;
+    }
+    let mut archived = Archived::start(None);
+    let fleet = Fleet::new("killed", 2, &[], 300, 1);
+    let endpoint = archived.deployment.endpoint("decoder-2");
+    let sender = fleet.clone();
+    let sending = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let sending = sender.run_for(&endpoint, 12, CancellationToken::new());
+            tokio::time::timeout(2 * SOON, sending).await
+        })
+    });
+    for pause_ms in [1_500, 2_200, 3_100] {
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        archived.deployment.kill("decoder-2");
+        archived.deployment.run("decoder-2");
+    }
+    sending.join().unwrap().unwrap().unwrap();
+    archived.sent.set(fleet.truth().samples(|_| true));
+    archived.closed();
+    let totals = archived.totals();
+    let days =
+        archived.rows("SELECT DISTINCT toString(toDate(time)) AS day FROM samples ORDER BY day");
+    let days: Vec<&str> = days.iter().map(|row| row[0].as_str()).collect();
+    let (code, answer, said) = archived.redecode(&days, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    let rows = answer.as_array().unwrap();
+    assert!(
+        rows.iter().all(|row| row["outcome"] == "replaced"),
+        "{answer}"
+    );
+    assert_eq!(archived.totals(), totals);
+}
+
 #[test]
 fn a_damaged_file_is_named_with_its_place_and_the_other_days_are_done() {
     if skip() {
