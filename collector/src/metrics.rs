@@ -28,6 +28,7 @@ declare_metrics! {
     pub gauge BOOSTED = "collector_boosted_events", Events, "Events with shorter periods for a while, for some processes.";
     pub gauge CENTRAL_VERSION = "collector_central_settings_version", Version, "Central settings in force; 0: the host's own file alone.";
     pub counter CENTRAL_REFUSED = "collector_central_refused_messages_total", Messages, "Central settings, and boosts, that were not taken.";
+    pub counter CENTRAL_DAMAGED = "collector_central_damaged_files_total", Files, "Starts that could not read what the centre had said: the host's own file is in force alone.";
     pub gauge RESIDENT = "collector_resident_bytes", Bytes, "Memory of the collector's process, rings included.";
     pub counter SYMBOL_REQUESTS = "collector_symbol_requests_total", Requests, "Requests for symbol tables.";
     pub counter SYMBOL_FAILURES = "collector_symbol_failed_requests_total", Requests, "Requests for symbol tables without an answer.";

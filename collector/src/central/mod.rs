@@ -1,9 +1,11 @@
 //! What the centre says of this collector: settings with a version, and shorter periods for a while.
 //!
 //! Settings that were taken are kept beside the spool, so that a collector that starts while no decoder answers goes on as it
-//! was told; in particular it stays stopped. What is refused changes nothing. Shorter periods are never kept.
+//! was told; in particular it stays stopped. What is refused changes nothing, but a stop in it holds: whoever writes
+//! `stop = true` means it, whatever else is misspelt. Shorter periods are never kept.
 
 mod boost;
+mod kept;
 mod settings;
 
 use std::collections::HashMap;
@@ -18,16 +20,16 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::events::machine::Machine;
 use crate::metrics;
+use crate::spool::SpoolError;
 use crate::status::{CentralStatus, Reporter};
 use crate::uplink::{Settings, refused};
 pub(crate) use boost::Order;
 use boost::understand;
-use settings::{Combined, check_events, combine};
+use kept::Kept;
+use settings::{Combined, check_events, combine, says_stop};
 
 /// Row of what the machine can do that says which settings are in force.
 pub(crate) const ROW: &str = "central-settings";
-/// Kept beside the spool's epochs.
-const FILE: &str = "central.json";
 
 /// Why a host takes nothing.
 const OWN_ALONE: &str = "this host's own file says `central = false`";
@@ -38,19 +40,6 @@ struct Pushed {
     /// 0: none came.
     version: u64,
     toml: String,
-}
-
-/// What the next start has to know, and `memwide doctor`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
-    #[serde(flatten)]
-    pushed: Pushed,
-    /// The decoder that told it.
-    #[serde(default)]
-    from: String,
-    /// What was refused since, and why.
-    #[serde(default)]
-    refused: Option<(Pushed, String)>,
 }
 
 /// Settings in force.
@@ -66,8 +55,36 @@ struct State {
     /// What was in force before, until events have been opened with what is now.
     before: Option<Force>,
     refused: Option<(Pushed, String)>,
+    /// Version of refused settings that stop all the same; 0: none. Only settings that are taken lift it.
+    halted: u64,
     /// Who told what is in force.
     from: String,
+    /// What was kept cannot be read, and nothing was taken since.
+    damage: Option<String>,
+    /// This process was told something: until then what is kept stays as it is.
+    is_told: bool,
+}
+
+impl State {
+    fn stops(&self) -> bool {
+        self.now.combined.stop || self.halted > 0
+    }
+
+    /// These change nothing, but a stop in them holds.
+    fn refuse(&mut self, pushed: Pushed, why: String) {
+        if says_stop(&pushed.toml) {
+            self.halted = pushed.version;
+        }
+        self.refused = Some((pushed, why));
+    }
+
+    /// Why these were refused, for who told them.
+    fn answer(&self, version: u64, why: &str) -> String {
+        if self.halted == version {
+            return format!("{why}; its `stop = true` holds all the same");
+        }
+        why.to_owned()
+    }
 }
 
 /// What is in force, and what was refused.
@@ -89,9 +106,9 @@ pub(crate) struct Central {
 }
 
 impl Central {
-    /// With what was in force when the last collector ended.
+    /// With what was in force when the last collector ended. Who goes on to collect holds the spool's lock.
     pub(crate) fn new(own: Config, machine: Machine, reporter: Reporter) -> Arc<Self> {
-        let file = own.spool.dir.join(FILE);
+        let file = own.spool.dir.join(kept::FILE);
         let alone = Force {
             pushed: Pushed::default(),
             combined: Combined {
@@ -103,13 +120,31 @@ impl Central {
             now: alone,
             before: None,
             refused: None,
+            halted: 0,
             from: String::new(),
+            damage: None,
+            is_told: false,
         };
-        let kept = std::fs::read(&file).ok();
-        let kept = kept.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
-        if let Some(kept) = kept.filter(|_| own.central) {
+        let kept = if own.central {
+            Kept::read(&file)
+        } else {
+            Ok(None)
+        };
+        let kept = kept.unwrap_or_else(|error| {
+            metrics::CENTRAL_DAMAGED.add(1);
+            tracing::error!(
+                path = %file.display(), %error,
+                "what the centre said last cannot be read: this host's own file is in force alone, also if sampling was to \
+                 stay stopped; make the file readable or remove it, and a decoder tells everything anew"
+            );
+            let shown = file.display();
+            state.damage = Some(format!("{shown} cannot be read: {error}"));
+            None
+        });
+        if let Some(kept) = kept {
             let pushed = kept.pushed;
             (state.refused, state.from) = (kept.refused, kept.from);
+            state.halted = kept.halted;
             match combine(&own, &pushed.toml) {
                 Ok(_) if pushed.version == 0 => {}
                 Ok(combined) => {
@@ -120,9 +155,9 @@ impl Central {
                     tracing::warn!(
                         version = pushed.version,
                         why = %why,
-                        "central settings no longer fit this host's own file, which is in force alone"
+                        "central settings no longer fit this host's own file, which is in force alone; a stop in them holds"
                     );
-                    state.refused = Some((pushed, why.to_string()));
+                    state.refuse(pushed, why.to_string());
                 }
             }
         }
@@ -131,7 +166,7 @@ impl Central {
             machine,
             file,
             reporter,
-            stopped: AtomicBool::new(state.now.combined.stop),
+            stopped: AtomicBool::new(state.stops()),
             state: Mutex::new(state),
             order: Mutex::default(),
             generation: AtomicU64::new(0),
@@ -176,10 +211,10 @@ impl Central {
             (version, "") => format!("version {version} is in force"),
             (version, from) => format!("version {version} is in force, told by {from}"),
         };
-        let stops = if state.now.combined.stop {
-            "; it stops all sampling"
-        } else {
-            ""
+        let stops = match state.halted {
+            0 if state.now.combined.stop => "; it stops all sampling".to_owned(),
+            0 => String::new(),
+            version => format!("; all sampling is stopped, as version {version} says"),
         };
         let mut row = Capability {
             name: ROW.to_owned(),
@@ -195,6 +230,13 @@ impl Central {
             );
             "correct the decoder's `collectors_file` and raise its `version`"
                 .clone_into(&mut row.remedy);
+        } else if let Some(damage) = &state.damage {
+            row.available = false;
+            row.reason = format!(
+                "{damage}; what the centre said last is not known, also not if sampling was to stay stopped; {in_force}"
+            );
+            "make the file readable or remove it; a decoder with a `collectors_file` tells everything anew"
+                .clone_into(&mut row.remedy);
         } else if version == 0 {
             return None;
         }
@@ -208,13 +250,17 @@ impl Central {
 
     /// Nothing could be opened with what is in force. True: that was new, what was in force before is again.
     pub(crate) fn cannot_open(&self, why: &anyhow::Error) -> bool {
+        if why.is::<SpoolError>() {
+            // A spool that cannot be used says nothing of settings.
+            return false;
+        }
         let mut state = self.lock();
         let Some(before) = state.before.take() else {
             return false;
         };
         let failed = std::mem::replace(&mut state.now, before);
         let why = format!("collecting cannot start with it: {}", Chain(why.as_ref()));
-        state.refused = Some((failed.pushed, why));
+        state.refuse(failed.pushed, why);
         self.follow(&state);
         true
     }
@@ -222,9 +268,10 @@ impl Central {
     /// Everything else is as the state says.
     fn follow(&self, state: &State) {
         // ATOMICS: see where they are read.
-        self.stopped
-            .store(state.now.combined.stop, Ordering::Relaxed);
-        self.keep(state);
+        self.stopped.store(state.stops(), Ordering::Relaxed);
+        if state.is_told {
+            self.keep(state);
+        }
         self.tell(state);
     }
 
@@ -234,13 +281,9 @@ impl Central {
             pushed: state.now.pushed.clone(),
             from: state.from.clone(),
             refused: state.refused.clone(),
+            halted: state.halted,
         };
-        let write = || -> std::io::Result<()> {
-            let new = self.file.with_extension("new");
-            std::fs::write(&new, serde_json::to_vec(&kept)?)?;
-            std::fs::rename(&new, &self.file)
-        };
-        if let Err(error) = write() {
+        if let Err(error) = kept.write(&self.file) {
             tracing::warn!(
                 path = %self.file.display(), %error,
                 "central settings are in force but cannot be kept for the next start"
@@ -255,7 +298,7 @@ impl Central {
         let refused = state.refused.clone().unwrap_or_default();
         let status = CentralStatus {
             version: state.now.pushed.version,
-            stopped: state.now.combined.stop,
+            stopped: state.stops(),
             refused_version: refused.0.version,
             refused: refused.1,
         };
@@ -303,13 +346,14 @@ impl Central {
         if let Some((earlier, why)) = &state.refused
             && *earlier == pushed
         {
-            return Err(why.clone());
+            return Err(state.answer(pushed.version, why));
         }
-        if pushed.version < now.version {
+        let newest = now.version.max(state.halted);
+        if pushed.version < newest {
             // Of a decoder that has not got the newer ones yet: nothing is wrong with them.
             return Err(format!(
-                "version {} is older than {}, which is in force",
-                pushed.version, now.version
+                "version {} is older than {newest}, which is in force",
+                pushed.version
             ));
         }
         let fits = if pushed.version == now.version {
@@ -330,16 +374,13 @@ impl Central {
         let combined = match fits {
             Ok(combined) => combined,
             Err(why) => {
-                tracing::warn!(
-                    version = pushed.version,
-                    in_force = now.version,
-                    why,
-                    "central settings are refused"
-                );
-                state.refused = Some((pushed, why.clone()));
-                self.keep(&state);
-                self.tell(&state);
-                return Err(why);
+                let (version, in_force) = (pushed.version, now.version);
+                state.is_told = true;
+                state.refuse(pushed, why.clone());
+                let stop = state.stops();
+                tracing::warn!(version, in_force, stop, why, "central settings are refused");
+                self.follow(&state);
+                return Err(state.answer(version, &why));
             }
         };
         let opens_anew = combined.config != state.now.combined.config;
@@ -351,7 +392,8 @@ impl Central {
             // ATOMICS: see where it is read.
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
-        state.refused = None;
+        (state.is_told, state.refused, state.halted) = (true, None, 0);
+        state.damage = None;
         state.from.clone_from(&self.own.endpoint);
         self.follow(&state);
         let stop = state.now.combined.stop;
@@ -374,7 +416,7 @@ pub(crate) fn row_of(config: &Config) -> Option<Capability> {
             ..Capability::default()
         });
     }
-    let path = config.spool.dir.join(FILE);
+    let path = config.spool.dir.join(kept::FILE);
     if let Err(error) = std::fs::metadata(&path)
         && error.kind() != std::io::ErrorKind::NotFound
     {

@@ -121,6 +121,13 @@ pub(super) fn combine(own: &Config, toml: &str) -> Result<Combined, Unfit> {
     Ok(Combined { config, stop })
 }
 
+/// Whether settings stop this host, whatever else they say: an emergency does not wait for a typo.
+pub(super) fn says_stop(toml: &str) -> bool {
+    let all: Option<toml::Table> = toml.parse().ok();
+    let stop = all.and_then(|all| all.get("stop")?.as_bool());
+    stop == Some(true)
+}
+
 fn raised(key: &'static str, asked: &impl ToString, allowed: &impl ToString) -> Unfit {
     Unfit::Raised {
         key,

@@ -1,6 +1,5 @@
 //! Without any right to sample: what the kernel tells everybody is collected all the same.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use memwide_proto::v1::{Batch, HostFacts, Readings};
 use memwide_service::CancellationToken;
 use memwide_service::clock::unix_ns;
 
+use super::Locks;
 use crate::metrics;
 use crate::readings::{Look, Reader};
 use crate::spool::{Epoch, Spool, SpoolError};
@@ -26,7 +26,7 @@ pub(super) struct Alone {
     pub(super) reporter: Reporter,
     pub(super) blind_ns: u64,
     pub(super) boot: [u8; 16],
-    pub(super) _host_lock: Option<File>,
+    pub(super) _locks: Arc<Locks>,
 }
 
 impl Alone {

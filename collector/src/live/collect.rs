@@ -10,7 +10,6 @@ mod govern;
 mod handler;
 mod rounds;
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ use self::cpus::Cpus;
 use self::govern::Govern;
 use self::rounds::drain_side_band;
 use super::counts::Counts;
-use super::{Ended, Told};
+use super::{Ended, Locks, Told};
 use crate::batch::{Collected, Ids};
 use crate::clock::{Anchor, Marker, Namer};
 use crate::config::Config;
@@ -76,7 +75,7 @@ pub(super) struct Collect {
     /// Nanoseconds before this run in which nobody looked.
     pub(super) blind_ns: u64,
     pub(super) boot: [u8; 16],
-    pub(super) _host_lock: Option<File>,
+    pub(super) _locks: Arc<Locks>,
     /// CPUs that were online when the events were opened.
     pub(super) online: Vec<u32>,
     /// `None`: all samples are kept.

@@ -16,6 +16,7 @@ use memwide_model::Source;
 use memwide_proto::v1::Capability;
 use memwide_service::CancellationToken;
 use memwide_service::clock::unix_ns;
+use memwide_service::single::Lock;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use tokio::signal::unix::{SignalKind, signal};
@@ -63,16 +64,23 @@ pub async fn run_reporting(
         Machine::default(),
         config.symbol_file_bytes_max,
     ));
+    let told = reporter.clone();
+    let start = move || {
+        let locks = Arc::new(Locks::take(&config)?);
+        let central = Central::new(config, Machine::default(), told);
+        anyhow::Ok((locks, central))
+    };
+    let (locks, central) = tokio::task::spawn_blocking(start).await??;
     let warming = Arc::clone(&symbols);
     let symbols: Arc<dyn SymbolProvider> = symbols;
     let warmed = tokio::task::spawn_blocking(move || warming.warm());
     // A thread that panicked only means that symbols are read when they are asked for.
     drop(warmed.await);
-    let central = Central::new(config, Machine::default(), reporter.clone());
     let stopped: Arc<AtomicBool> = Arc::default();
     let switched = tokio::spawn(follow_signals(stopped.clone()));
     let ended = loop {
         let run = Run {
+            locks: locks.clone(),
             central: central.clone(),
             reporter: reporter.clone(),
             stopped: stopped.clone(),
@@ -112,6 +120,7 @@ enum Ended {
 
 /// One run: a source with its own epoch.
 struct Run {
+    locks: Arc<Locks>,
     central: Arc<Central>,
     reporter: Reporter,
     stopped: Arc<AtomicBool>,
@@ -121,6 +130,7 @@ struct Run {
 impl Run {
     async fn until(self, stop: &CancellationToken) -> anyhow::Result<Ended> {
         let Self {
+            locks,
             central,
             reporter,
             stopped,
@@ -135,7 +145,8 @@ impl Run {
             central: central.clone(),
             generation,
         };
-        let (job, spool, epoch) = tokio::task::spawn_blocking(move || open(config, told)).await??;
+        let (job, spool, epoch) =
+            tokio::task::spawn_blocking(move || open(config, told, locks)).await??;
         // The thread stops with `stop`, or when the uplink cannot go on.
         let intake = stop.child_token();
         let (ended, end) = tokio::sync::oneshot::channel();
@@ -267,12 +278,16 @@ impl Told {
 }
 
 /// Opens the spool, the events, this run's epoch.
-fn open(config: Config, told: Told) -> anyhow::Result<(Job, Arc<Spool>, Arc<Epoch>)> {
+fn open(
+    config: Config,
+    told: Told,
+    locks: Arc<Locks>,
+) -> anyhow::Result<(Job, Arc<Spool>, Arc<Epoch>)> {
     let reporter = told.reporter.clone();
     let machine = Machine::default();
     let selection = Selection::new(&config.select)?;
-    let host_lock = hold(&config.host_lock)?;
-    let spool = Arc::new(Spool::open(&config.spool.dir, config.spool.max_bytes)?);
+    let (folder, bound) = (&config.spool.dir, config.spool.max_bytes);
+    let spool = Arc::new(Spool::open_taken(locks.spool.clone(), folder, bound)?);
     let online = machine.online_cpus();
     let set = open_events(&config, &machine)?;
     let hostname = facts::hostname(&config, &machine);
@@ -324,7 +339,7 @@ fn open(config: Config, told: Told) -> anyhow::Result<(Job, Arc<Spool>, Arc<Epoc
             reporter,
             blind_ns,
             boot,
-            _host_lock: host_lock,
+            _locks: locks,
         };
         return Ok((Job::Alone(Box::new(alone)), spool, epoch));
     };
@@ -338,11 +353,27 @@ fn open(config: Config, told: Told) -> anyhow::Result<(Job, Arc<Spool>, Arc<Epoc
         told,
         blind_ns,
         boot,
-        _host_lock: host_lock,
+        _locks: locks,
         selection,
         online,
     };
     Ok((Job::Collect(Box::new(collect)), spool, epoch))
+}
+
+/// What one collector holds, through all its runs.
+#[derive(Debug)]
+struct Locks {
+    _host: Option<File>,
+    spool: Arc<Lock>,
+}
+
+impl Locks {
+    fn take(config: &Config) -> anyhow::Result<Self> {
+        Ok(Self {
+            _host: hold(&config.host_lock)?,
+            spool: Spool::take(&config.spool.dir)?,
+        })
+    }
 }
 
 /// Holds the host's lock. It ends with the process, however that ends.

@@ -76,13 +76,27 @@ pub struct Spool {
     last_seen: File,
     /// Earlier runs, oldest first, then this one.
     epochs: Mutex<Vec<Arc<Epoch>>>,
-    _lock: Lock,
+    _lock: Arc<Lock>,
 }
 
 impl Spool {
+    /// Takes the folder, for as long as the answer is there: nothing in it is read or written before.
+    pub(crate) fn take(folder: &Path) -> Result<Arc<Lock>, SpoolError> {
+        let lock = Lock::acquire(&folder.join("collector.lock"), "a collector")?;
+        Ok(Arc::new(lock))
+    }
+
     /// Takes the folder and opens what earlier runs left in it.
     pub fn open(folder: &Path, max_bytes: u64) -> Result<Self, SpoolError> {
-        let lock = Lock::acquire(&folder.join("collector.lock"), "a collector")?;
+        Self::open_taken(Self::take(folder)?, folder, max_bytes)
+    }
+
+    /// Opens what earlier runs left in a folder that is taken.
+    pub(crate) fn open_taken(
+        lock: Arc<Lock>,
+        folder: &Path,
+        max_bytes: u64,
+    ) -> Result<Self, SpoolError> {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).map_err(SpoolError::io("list", folder))? {
             let entry = entry.map_err(SpoolError::io("list", folder))?;

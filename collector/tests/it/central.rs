@@ -192,3 +192,26 @@ async fn the_central_switch_stops_and_starts_sampling_and_outlives_the_collector
     collector.until(|status| status.samples() > 0).await;
     collector.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_start_on_a_taken_spool_touches_nothing_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = Running::start(Manners::default()).await;
+    let config = governed(&decoder.endpoint, folder.path());
+    if !possible(&config) {
+        return;
+    }
+    let mut first = Collector::start(config.clone());
+    first.until(|status| status.batches > 0).await;
+    decoder.push(2, "stop = true");
+    first.until(|status| status.stopped).await;
+    let file = folder.path().join("central.json");
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.contains("stop = true"), "{kept}");
+
+    let second = run_reporting(config, Reporter::new().0, CancellationToken::new()).await;
+    let refused = second.unwrap_err().to_string();
+    assert!(refused.contains("the spool is taken"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), kept);
+    first.end().await;
+}
