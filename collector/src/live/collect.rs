@@ -183,7 +183,7 @@ impl Work {
         if it.config.budget.sample_ns == 0 {
             it.config.budget.sample_ns = handler::measure(&it.set).unwrap_or(SAMPLE_NS);
         }
-        metrics::SAMPLE_COST.set(u64::from(it.config.budget.sample_ns));
+        metrics::SAMPLE_COST.set_f64(f64::from(it.config.budget.sample_ns) / 1e9);
         let mut govern = Govern::start(&mut it).context("cannot set the periods")?;
         it.start_events(&mut govern)
             .context("cannot start the events")?;
@@ -361,7 +361,8 @@ impl Work {
             .tallies
             .iter()
             .map(|tally| tally.produced + tally.excluded);
-        metrics::HANDLER.add(taken.sum::<u64>() * u64::from(self.it.config.budget.sample_ns));
+        let taken_ns = taken.sum::<u64>() * u64::from(self.it.config.budget.sample_ns);
+        metrics::HANDLER.add_duration(Duration::from_nanos(taken_ns));
         for count in &counts {
             metrics::SAMPLES.add(count.produced);
             metrics::LOST.add(count.lost);

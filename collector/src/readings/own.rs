@@ -22,11 +22,13 @@ pub(super) fn read(machine: &Machine, changes: &mut Changes, out: &mut Out) {
         out.read.own_cost.push(reading);
         metrics::RESIDENT.set(bytes);
     }
+    let handler = metrics::HANDLER.duration().as_nanos();
+    let handler = u64::try_from(handler).unwrap_or(u64::MAX);
     for (name, counter, unit) in [
         ("samples", metrics::SAMPLES.get(), "samples"),
         ("lost", metrics::LOST.get(), "samples"),
         ("excluded", metrics::EXCLUDED.get(), "samples"),
-        ("handler", metrics::HANDLER.get(), "ns"),
+        ("handler", handler, "ns"),
         ("packed", metrics::PACKED_BYTES.get(), "bytes"),
         ("sent", metrics::SENT_BYTES.get(), "bytes"),
     ] {

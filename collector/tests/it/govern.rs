@@ -1,10 +1,12 @@
 //! The budget and the switch, on this machine.
 
-use memwide_collector::{BudgetConfig, Config, EventConfig, Reporter, run_reporting};
+use memwide_collector::{BudgetConfig, Config, EventConfig, Reporter, metrics, run_reporting};
 use memwide_perf_abi::{Attr, Records, SampleLayout, SampleView, kind, sample};
 use memwide_proto::v1::{Batch, EventDesc};
 use memwide_service::CancellationToken;
+use memwide_service::metrics::Registry;
 
+use crate::central::{Collector, governed};
 use crate::decoder::{Manners, Running, unpack};
 use crate::live::{PAGES, config, fault, possible};
 
@@ -165,5 +167,34 @@ async fn a_file_stops_all_sampling_until_it_is_gone() {
     assert!(
         blind > 1_000_000_000,
         "{blind} ns in which nothing was sampled"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_samples_cost_is_published_in_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let decoder = Running::start(Manners::default()).await;
+    let mut config = governed(&decoder.endpoint, folder.path());
+    config.budget.sample_ns = 1_500;
+    if !possible(&config) {
+        return;
+    }
+    let mut collector = Collector::start(config);
+    collector.until(|status| status.batches > 0).await;
+    tokio::task::spawn_blocking(|| fault(PAGES)).await.unwrap();
+    collector.until(|status| status.samples() > 1_000).await;
+    collector.end().await;
+    let text = Registry::new().with(metrics::ALL).render();
+    let value = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim().parse().unwrap()
+    };
+    let cost = value("collector_sample_cost_seconds ");
+    assert!((cost - 1.5e-6).abs() < 1e-12, "{cost}");
+    let taken = value("collector_ring_samples_total ") + value("collector_excluded_samples_total ");
+    let handler = value("collector_handler_seconds_total ");
+    assert!(
+        (handler / (taken * cost) - 1.0).abs() < 0.1,
+        "{handler} s for {taken} samples of {cost} s"
     );
 }

@@ -100,6 +100,12 @@ impl Counter {
     pub fn get(&self) -> u64 {
         self.steps.load(Relaxed) / self.meta.unit.steps()
     }
+
+    /// The time so far, of a counter of seconds.
+    pub fn duration(&self) -> Duration {
+        debug_assert_eq!(self.meta.unit, Unit::Seconds);
+        Duration::from_nanos(self.steps.load(Relaxed))
+    }
 }
 
 impl Metric for Counter {
