@@ -73,7 +73,21 @@ fn ranges<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
     if let Some(names) = section_names::<E>(image) {
         read(file, image, names)?;
     }
+    if let Some(segments) = segment_table::<E>(image) {
+        read(file, image, segments)?;
+    }
     Ok(kept::<E>(image))
+}
+
+/// Program headers: tools that rewrite programs (BOLT, patchelf) put them behind everything else.
+fn segment_table<E: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Range<usize>> {
+    let header = E::parse(image).ok()?;
+    let endian = header.endian().ok()?;
+    let start: u64 = header.e_phoff(endian).into();
+    let start = usize::try_from(start).ok().filter(|start| *start > 0)?;
+    let count = header.phnum(endian, image).ok()? as usize;
+    let bytes = usize::from(header.e_phentsize(endian)).checked_mul(count)?;
+    Some(start..start.checked_add(bytes)?)
 }
 
 fn section_table<E: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Range<usize>> {
@@ -150,6 +164,26 @@ mod tests {
         assert!(image != whole, "code is left out");
         let table = |bytes: &[u8]| SymbolTable::from_elf(bytes, &Limits::default()).unwrap();
         assert_eq!(table(&image), table(&whole));
+        assert_eq!(ObjectId::of_elf(&image), ObjectId::of_elf(&whole));
+    }
+
+    #[test]
+    fn program_headers_far_behind_the_start_are_read_too() {
+        let mut whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let header = FileHeader64::<Endianness>::parse(&*whole).unwrap();
+        let endian = header.endian().unwrap();
+        let start = usize::try_from(header.e_phoff(endian)).unwrap();
+        let bytes = usize::from(header.e_phentsize(endian)) * usize::from(header.e_phnum(endian));
+        let moved = whole[start..start + bytes].to_vec();
+        whole[start..start + bytes].fill(0);
+        whole.resize(whole.len().next_multiple_of(HEAD) + HEAD, 0);
+        let place = whole.len() as u64;
+        whole.extend(moved);
+        whole[32..40].copy_from_slice(&place.to_ne_bytes());
+        let image = read_image(&mut Cursor::new(&whole), whole.len()).unwrap();
+        let table = |bytes: &[u8]| SymbolTable::from_elf(bytes, &Limits::default()).unwrap();
+        assert!(!table(&whole).segments().as_slice().is_empty());
+        assert!(table(&image) == table(&whole), "tables differ");
         assert_eq!(ObjectId::of_elf(&image), ObjectId::of_elf(&whole));
     }
 
