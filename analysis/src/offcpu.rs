@@ -146,7 +146,7 @@ pub struct OffCpu {
     last_ns: u64,
     /// Threads switched in that nobody saw being switched out.
     unmatched: u64,
-    /// Spells whose end nobody saw: the thread was switched out again.
+    /// Spells whose end nobody saw: the thread was switched out again, or ended.
     endless: u64,
     wakeups: u64,
 }
@@ -187,10 +187,11 @@ impl OffCpu {
         self.endless += u64::from(before.is_some_and(|before| before.counts));
     }
 
-    /// A thread ended: it waits for nothing.
+    /// A thread ended: it waits for nothing, and came back unseen if it was off the CPU.
     pub fn ended(&mut self, tid: u32, time_ns: u64) {
         self.last_ns = self.last_ns.max(time_ns);
-        self.open.remove(&tid);
+        let before = self.open.remove(&tid);
+        self.endless += u64::from(before.is_some_and(|before| before.counts));
     }
 
     /// Somebody woke a thread.
@@ -261,7 +262,7 @@ impl OffCpu {
         self.unmatched
     }
 
-    /// Spells whose end nobody saw: the thread was switched out again. They are in no sum.
+    /// Spells whose end nobody saw: the thread was switched out again, or ended. They are in no sum.
     pub fn endless(&self) -> u64 {
         self.endless
     }
@@ -354,6 +355,7 @@ mod tests {
             (off.total().n, off.total().waiting_ns, off.unmatched()),
             (1, 50, 1)
         );
+        assert_eq!(off.endless(), 1, "it came back unseen");
     }
 
     #[test]

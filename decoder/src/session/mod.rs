@@ -3,6 +3,7 @@
 mod block;
 mod clock;
 mod event;
+mod gone;
 mod ledger;
 mod names;
 mod section;
@@ -24,6 +25,7 @@ use crate::space::Policy;
 use block::{Block, Row};
 use clock::{BatchClock, Clock};
 use event::{CpuNames, Events};
+use gone::Gone;
 use ledger::Ledger;
 use memwide_model::{MappingId, Reason, Source, TAXONOMY};
 use memwide_perf_abi::{RawRecord, Record, Records, SampleView};
@@ -91,6 +93,7 @@ pub struct Session {
     deriver: Deriver,
     clock: Clock,
     workloads: Workloads,
+    gone: Gone,
     group: GroupReads,
     /// Counter values before a batch, so that a repetition gives the same differences.
     checkpoints: BTreeMap<u64, FxHashMap<u64, u64>>,
@@ -122,6 +125,7 @@ impl Session {
             deriver: Deriver::default(),
             clock: Clock::default(),
             workloads: Workloads::default(),
+            gone: Gone::default(),
             group: GroupReads::default(),
             checkpoints: BTreeMap::new(),
             side_band_through: 0,
@@ -216,6 +220,11 @@ impl Session {
                     {
                         self.workloads.started(task.pid, task.ppid);
                     }
+                    if let Record::Exit(task) = &parsed
+                        && let Some(cpu) = self.cpu_of(record)
+                    {
+                        self.gone.learn(cpu, *time, task.pid, task.tid);
+                    }
                     self.machine.apply(&parsed, record.misc, *time);
                 }
                 Err(_) => damaged = true,
@@ -227,6 +236,13 @@ impl Session {
         if damaged || self.machine.spaces_mut().take_dropped() > 0 {
             self.partial.insert(number);
         }
+    }
+
+    /// The CPU that wrote a record, as its trailer says.
+    fn cpu_of(&self, record: &RawRecord<'_>) -> Option<u32> {
+        let table = self.events.table();
+        let layout = table.get(table.event_of(record)?)?.layout.ok()?;
+        layout.trailer().parse(record).ok()?.cpu
     }
 
     fn note_time(&mut self, number: u64, time: u64) {
@@ -348,8 +364,13 @@ impl Session {
         };
         let mode = Mode::of(record.misc);
         let time = view.time().unwrap_or(0);
-        let pid = view.pid().unwrap_or(u32::MAX);
-        let tid = view.tid().unwrap_or(u32::MAX);
+        let mut pid = view.pid().unwrap_or(u32::MAX);
+        let mut tid = view.tid().unwrap_or(u32::MAX);
+        if tid == u32::MAX
+            && let Some((was, thread)) = view.cpu().and_then(|cpu| self.gone.last(cpu, time))
+        {
+            (pid, tid) = (was, thread);
+        }
         let code = self.code(mode, pid, view.ip().unwrap_or(0), time);
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();

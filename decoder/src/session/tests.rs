@@ -35,6 +35,7 @@ fn side_band(records: &[(u64, u16, Record<'_>)]) -> v1::Section {
         let id = SampleId {
             time: Some(*time),
             id: Some(ID),
+            cpu: Some(0),
             ..SampleId::default()
         };
         encode::record(
@@ -468,6 +469,51 @@ fn side_band_is_applied_once_and_what_ended_is_forgotten_after_the_ack() {
     let before = session.machine().spaces().processes();
     session.acknowledged(2);
     assert_eq!(session.machine().spaces().processes(), before - 1);
+}
+
+#[test]
+fn the_last_switch_of_a_task_that_ended_is_its_own() {
+    let exit = Record::Exit(Task {
+        pid: 10,
+        ppid: 1,
+        tid: 12,
+        ptid: 10,
+        time: 70,
+    });
+    let gone = |time, cpu| SampleFields {
+        pid: u32::MAX,
+        tid: u32::MAX,
+        cpu,
+        ..in_kernel(time)
+    };
+    let mut session = session();
+    session.apply_side_band(&first_batch());
+    let batch = v1::Batch {
+        number: 2,
+        side_band: Some(side_band(&[
+            (65, misc::USER, comm(10, "next", false)),
+            (70, misc::USER, exit),
+        ])),
+        samples: Some(samples(&[
+            (misc::KERNEL, gone(71, 0)),
+            (misc::KERNEL, gone(69, 0)),
+            (misc::KERNEL, gone(71, 1)),
+        ])),
+        ..v1::Batch::default()
+    };
+    // A repetition says the same.
+    for _ in 0..2 {
+        let block = session.decode(&batch, &Sent::default()).batch.accesses;
+        let block = block.unwrap();
+        assert_eq!(block.tid, [12, u32::MAX, u32::MAX]);
+        assert_eq!(block.pid, [10, u32::MAX, u32::MAX]);
+        let comms: Vec<_> = block
+            .comm
+            .iter()
+            .map(|at| &block.strings[*at as usize])
+            .collect();
+        assert_eq!(comms, ["next", ":-1", ":-1"]);
+    }
 }
 
 #[test]

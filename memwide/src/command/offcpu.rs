@@ -101,6 +101,11 @@ impl Reader {
                 self.state.switch(&self.events, record, event);
             }
             kind::COMM | kind::FORK => self.state.name(record),
+            kind::EXIT => {
+                if let Ok(Record::Exit(task)) = Record::parse(*record) {
+                    self.state.off.ended(task.tid, task.time);
+                }
+            }
             _ => {}
         }
     }

@@ -137,7 +137,7 @@ impl Ask for Offcpu {
         if answer.rows.iter().any(is_part) {
             answer.notes.push("`one thread of N`: every switch is known of the threads whose number leaves 1 when divided by N; their seconds, spells and threads times N estimate those of all. `samples`, `mean` and `most` are those of the threads that are known".to_owned());
         }
-        answer.notes.push("off from where a thread leaves a CPU to where it comes back, as the switches of all CPUs tell it; `function` is the innermost one of the program, `waits_in` what the kernel does for it; `open` spells had not ended, or nobody saw their end. Lost samples (see completeness) make spells too short or hide them".to_owned());
+        answer.notes.push("off from where a thread leaves a CPU to where it comes back, as the switches of all CPUs tell it; `function` is the innermost one of the program, `waits_in` what the kernel does for it; `open` spells had not ended, nobody saw their end, or their thread ended with them. Lost samples (see completeness) make spells too short or hide them".to_owned());
     }
 }
 

@@ -18,6 +18,10 @@ use crate::error::StoreError;
 /// Bytes of a log's end that are looked at: some 500 lines, and no more inserts than the engine has threads are torn.
 const TAIL_BYTES: u64 = 32 << 10;
 
+/// Parts are numbered as their tokens are written, and named under one lock: one that is torn has a number above all named
+/// ones, give or take the inserts of that moment. A part that is missing below was dropped, and its token stays.
+const AT_ONCE: u64 = 16;
+
 /// A part by its name: `partition_min_max_level`, and `_mutation` at times.
 #[derive(Debug, PartialEq, Eq)]
 struct Part<'a> {
@@ -112,10 +116,15 @@ fn free_in(table: &Path, freed: &mut Vec<String>) -> io::Result<()> {
         .iter()
         .filter_map(|name| Part::parse(name))
         .collect::<Vec<_>>();
+    let newest = parts.iter().map(|part| part.blocks.1).max().unwrap_or(0);
+    let is_torn = |name: &str| {
+        Part::parse(name).is_some_and(|part| {
+            part.blocks.0.saturating_add(AT_ONCE) > newest && !parts.iter().any(|p| p.holds(&part))
+        })
+    };
     let mut lines = String::new();
     for (token, name) in tokens {
-        let there = Part::parse(&name).is_none_or(|part| parts.iter().any(|p| p.holds(&part)));
-        if !there {
+        if is_torn(&name) {
             let _ = writeln!(lines, "2\t{name}\t{token}");
             freed.push(name);
         }
@@ -206,5 +215,13 @@ mod tests {
         assert_eq!(read("deduplication_log_10.txt"), "2\td_6_6_0\tt6\n");
         assert!(free_tokens(folder.path()).unwrap().is_empty());
         assert!(free_tokens(&folder.path().join("none")).unwrap().is_empty());
+        // A day was dropped long ago: what is inserted once more under its tokens stays out.
+        fs::create_dir(table.join("e_40_40_0")).unwrap();
+        fs::write(
+            logs.join("deduplication_log_10.txt"),
+            "1\td_7_7_0\tt7\n1\te_41_41_0\tt41\n",
+        )
+        .unwrap();
+        assert_eq!(free_tokens(folder.path()).unwrap(), ["e_41_41_0"]);
     }
 }
