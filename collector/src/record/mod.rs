@@ -165,7 +165,7 @@ impl Recorder {
     pub fn start(options: &RecordOptions) -> Result<Self, RecordError> {
         let machine = Machine::default();
         let mut notes = Vec::new();
-        let (place, file) = Place::take(&options.output)?;
+        let (place, file) = Place::take(&options.output, &mut notes)?;
         let mut absent = Vec::new();
         let wanted = wanted::wanted(options, &machine, &mut notes, &mut absent)?;
         let (anchor, user_only) = clock::anchor().map_err(|source| {

@@ -11,7 +11,7 @@ use memwide_perf_abi::{
     BuildId, FileError, FileId, FileWriter, RawRecord, Record, Records, kind, misc,
 };
 
-use super::RecordError;
+use super::{RecordError, RecordNote};
 
 /// Word of a sample that holds its time: `IDENTIFIER`, `IP`, `TID` stand before it, see the attrs' common fields.
 const TIME_WORD: usize = 3;
@@ -32,8 +32,11 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes the file beside `path`.
-    pub(super) fn take(path: &Path) -> Result<(Self, File), RecordError> {
+    /// Makes the file beside `path`. What a killed recording left there is moved aside and told.
+    pub(super) fn take(
+        path: &Path,
+        notes: &mut Vec<RecordNote>,
+    ) -> Result<(Self, File), RecordError> {
         let failed = |source| RecordError::Output {
             path: path.to_owned(),
             source,
@@ -50,29 +53,49 @@ impl Place {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
-        // Emptied only once it is ours. Addresses of other processes are nobody else's business.
-        let opened = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&part);
-        let file = opened.map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let path = path.to_owned();
-                return Err(RecordError::Busy { path });
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        let mut file = own(&part, path)?;
+        if file.metadata().map_err(failed)?.len() > 0 {
+            let mut old = part.as_os_str().to_owned();
+            old.push(".old");
+            let old = PathBuf::from(old);
+            std::fs::rename(&part, &old).map_err(failed)?;
+            notes.push(RecordNote::Other(format!(
+                "an earlier recording to {} did not end; what it wrote is kept in {}",
+                path.display(),
+                old.display()
+            )));
+            file = own(&part, path)?;
         }
-        file.set_len(0).map_err(failed)?;
         let place = Self {
             path: path.to_owned(),
             part,
             moved: false,
         };
         Ok((place, file))
+    }
+}
+
+/// Opens the file `part` of a recording to `path` and holds it as long as it is open.
+fn own(part: &Path, path: &Path) -> Result<File, RecordError> {
+    let failed = |source| RecordError::Output {
+        path: path.to_owned(),
+        source,
+    };
+    // Addresses of other processes are nobody else's business.
+    let opened = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(part);
+    let file = opened.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let path = path.to_owned();
+            Err(RecordError::Busy { path })
+        }
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
 
@@ -255,7 +278,7 @@ mod tests {
     }
 
     fn output(folder: &Path) -> Output {
-        let (place, file) = Place::take(&folder.join("out")).unwrap();
+        let (place, file) = Place::take(&folder.join("out"), &mut Vec::new()).unwrap();
         let attr = Attr {
             sample_type: sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME,
             ..Attr::default()
@@ -290,7 +313,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let first = output(folder.path());
-        let second = Place::take(&path);
+        let second = Place::take(&path, &mut Vec::new());
         assert!(matches!(second, Err(RecordError::Busy { .. })));
         assert!(!path.exists());
         let bytes = first.finish(Features::default()).unwrap();
@@ -302,5 +325,24 @@ mod tests {
             1,
             "a recording that is given up leaves the earlier file alone"
         );
+    }
+
+    #[test]
+    fn what_a_killed_recording_left_is_kept_and_told() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("out.part"), "torn").unwrap();
+        let mut notes = Vec::new();
+        let (place, file) = Place::take(&folder.path().join("out"), &mut notes).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        let kept = std::fs::read_to_string(folder.path().join("out.part.old")).unwrap();
+        assert_eq!(kept, "torn");
+        assert!(
+            notes[0].to_string().contains("out.part.old"),
+            "{}",
+            notes[0]
+        );
+        drop(place);
+        let again = Place::take(&folder.path().join("out"), &mut Vec::new());
+        assert!(again.is_ok());
     }
 }
