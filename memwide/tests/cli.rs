@@ -60,6 +60,19 @@ fn wrong_usage_is_64() {
     check(&["up", "--listen", "here"], 64, &["--listen"]);
     check(&["top", "-F", "locality"], 64, &["KEY=VALUE"]);
     check(&["sql", "select 1", "-P", "x"], 64, &["NAME=VALUE"]);
+    let boost = ["boost", "--host", "a", "--comm", "java"];
+    for (wrong, says) in [
+        (vec!["boost", "--host", "", "--comm", "java"], "--host"),
+        (vec!["boost", "--host", "a", "--comm", ""], "--comm"),
+        (vec!["boost", "--host", "a", "--pod", ""], "--pod"),
+        (vec!["boost", "--host", "a", "--pid", "0"], "--pid"),
+        ([&boost[..], &["--factor", "1"]].concat(), "--factor"),
+        ([&boost[..], &["--for", "11m"]].concat(), "--for"),
+        (vec!["record", "-o", "-", "--", "true"], "perf record -o -"),
+        (vec!["record", "-o", "", "--", "true"], "--output"),
+    ] {
+        check(&wrong, 64, &[says]);
+    }
     check(
         &["top", "--server", "foo bar"],
         64,
@@ -178,6 +191,39 @@ fn a_wrong_config_key_is_named_with_its_place() {
         64,
         &["endpiont", "endpoint", file],
     );
+}
+
+/// Wherever the file of a collector is read.
+#[test]
+fn what_the_meaning_of_a_collectors_file_forbids_is_refused_with_key_and_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("collector.toml");
+    let file = path.to_str().unwrap();
+    #[rustfmt::skip]
+    let rows = [
+        ("budget.cpu_percent = -1.0", "budget.cpu_percent", "above 0"),
+        ("budget.cpu_percent = 5000.0", "budget.cpu_percent", "up to 100"),
+        ("spool.max_bytes = 1", "spool.max_bytes", "from 1048576"),
+        ("select.include = ['podd=x']", "select.include", "KEY=PATTERN"),
+        ("events = ['minr-faults']", "events", "minor-faults"),
+        ("events = []", "events", "auto"),
+    ];
+    for (text, key, says) in rows {
+        std::fs::write(&path, format!("{text}\n")).unwrap();
+        for command in ["collector", "doctor"] {
+            check(&[command, "--config", file], 64, &[key, says, file]);
+        }
+        if !key.starts_with("spool") {
+            check(&["up", "--config", file], 64, &[key, says, file]);
+        }
+    }
+    for (text, instead) in [
+        ("endpoint = 'http://h:1'", "--ingest"),
+        ("spool.dir = '/tmp'", "--data"),
+    ] {
+        std::fs::write(&path, format!("{text}\n")).unwrap();
+        check(&["up", "--config", file], 64, &[instead, file]);
+    }
 }
 
 #[test]

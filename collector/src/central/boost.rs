@@ -49,6 +49,9 @@ pub(super) fn understand(asked: &Boost, config: &Config, stopped: bool) -> Resul
     if !(1..=RULES_MAX).contains(&rules) {
         return Err(format!("{rules} rules, 1 to {RULES_MAX} are possible"));
     }
+    if order.select.include.iter().any(|rule| rule == "pid=0") {
+        return Err("pid 0 is the idle task of every CPU, no process".to_owned());
+    }
     Selection::new(&order.select).map_err(|error| error.to_string())?;
     if !config.budget.govern {
         return Err("this host has budget.govern = false: nothing would bound the cost".to_owned());
@@ -79,6 +82,7 @@ mod tests {
             (boost(&["pod=web-*"], 1_001, 60), false, "2 to 1000"),
             (boost(&[], 10, 60), false, "0 rules"),
             (boost(&["pdo=web-*"], 10, 60), false, "is no rule"),
+            (boost(&["pid=0"], 10, 60), false, "idle task"),
             (boost(&["pid=1"], 10, 60), true, "stopped"),
         ];
         for (asked, stopped, part) in rows {

@@ -87,7 +87,7 @@ pub(crate) struct DiagnoseArgs {
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     pub(crate) events: Vec<String>,
     /// Keep the recording in this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = super::recording::recording_file)]
     pub(crate) keep: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) samples: SampleArgs,
@@ -112,28 +112,28 @@ A decoder knows the hosts whose streams it has: with several decoders behind one
     .args(["pod", "container", "namespace", "service", "cgroup", "comm", "pid", "end"])))]
 pub(crate) struct BoostArgs {
     /// Hosts by name; * stands for anything
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) host: String,
     /// Of this pod
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) pod: Option<String>,
     /// Of this container
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) container: Option<String>,
     /// Of this namespace
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) namespace: Option<String>,
     /// Of this service: systemd unit, or workload of Kubernetes
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) service: Option<String>,
     /// Of the cgroup with this path
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) cgroup: Option<String>,
     /// Of processes with this name
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) comm: Option<String>,
     /// Of this process
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub(crate) pid: Option<u32>,
     /// How long: 60s, 5m; at most 10m
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = seconds)]

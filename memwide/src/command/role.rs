@@ -258,7 +258,8 @@ where
 /// The configuration of a collector that is started with this file.
 pub(crate) fn collector_config(file: &Path) -> Result<memwide_collector::Config, Failure> {
     let loaded = loader::<Role<memwide_collector::Config>>(Some(file)).load();
-    Ok(loaded.map_err(Failure::usage)?.value.service)
+    let checked = loaded.and_then(|resolved| resolved.checked(|role| role.service.check()));
+    Ok(checked.map_err(Failure::usage)?.value.service)
 }
 
 /// Runs a service until a signal comes.
