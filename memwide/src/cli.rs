@@ -432,6 +432,9 @@ pub(crate) struct ExecGateArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("since", |since| since.help(
+    "Start: -15m, -2h, 2026-11-29T10:00:00Z or Unix nanoseconds [default: 15 minutes ago; with --until one hour before that]"
+)))]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,

@@ -60,7 +60,7 @@ pub(crate) struct Exported {
 }
 
 /// A query service.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Client {
     base: String,
     agent: ureq::Agent,

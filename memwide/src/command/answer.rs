@@ -37,13 +37,18 @@ pub(super) fn found(
 ) -> Result<Value, Failure> {
     let found = client.get(path, params).map_err(failure)?;
     if link {
-        let page = client.page(&found);
-        say(&page.map_or_else(
-            || "this server has no addresses of answers; it is older than this command".to_owned(),
-            |page| format!("page: {page}"),
-        ));
+        say(&page(client, &found));
     }
     Ok(found)
+}
+
+/// Where the page has an answer.
+pub(super) fn page(client: &Client, answer: &Value) -> String {
+    let page = client.page(answer);
+    page.map_or_else(
+        || "this server has no addresses of answers; it is older than this command".to_owned(),
+        |page| format!("page: {page}"),
+    )
 }
 
 /// The same as a table.

@@ -210,10 +210,10 @@ impl App {
     /// What a key does; `width` and `height` are of the rows shown.
     pub(super) fn key(&mut self, key: KeyEvent, width: usize, height: usize) -> Step {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return if key.code == KeyCode::Char('c') {
-                Step::Quit
-            } else {
-                Step::Draw
+            return match key.code {
+                KeyCode::Char('c') => Step::Quit,
+                KeyCode::Char('u') => self.clear(),
+                _ => Step::Draw,
             };
         }
         if let Some(typed) = self.typing.take() {
@@ -261,6 +261,17 @@ impl App {
             }
             _ => Step::Draw,
         }
+    }
+
+    /// Forgets the filter, or what is typed of it.
+    fn clear(&mut self) -> Step {
+        if let Some(typed) = &mut self.typing {
+            typed.clear();
+        } else if !self.filter.is_empty() {
+            self.filter.clear();
+            return Step::Ask;
+        }
+        Step::Draw
     }
 
     /// A key while the filter is typed.

@@ -15,6 +15,16 @@ const KEYS_BACK: &str =
 const KEYS_TYPING: &str =
     "type KEY=VALUE for the server, other words to search   ⏎ take it   esc leave it";
 
+/// As many of the keys as have room, the last one always: how to leave.
+fn fitting(keys: &str, width: usize) -> String {
+    let keys = keys.split("  ").map(str::trim);
+    let mut keys: Vec<&str> = keys.filter(|key| !key.is_empty()).collect();
+    while keys.len() > 1 && keys.join("  ").chars().count() > width {
+        keys.remove(keys.len() - 2);
+    }
+    keys.join("  ")
+}
+
 /// Lines below the table: what is to be known of it, and keys.
 const BELOW: u16 = 3;
 /// Lines above it.
@@ -88,6 +98,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, about: &About<'_>) {
         }
         frame.render_widget(Paragraph::new(lines), middle);
         notes = table.notes;
+    } else if app.problem.is_none() {
+        // Above it may have no room.
+        frame.render_widget(Paragraph::new("asking …"), middle);
     }
     let keys = match (app.is_typing(), app.is_below()) {
         (true, _) => KEYS_TYPING,
@@ -100,6 +113,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, about: &About<'_>) {
     };
     lines.truncate(usize::from(BELOW - 1));
     lines.resize(usize::from(BELOW - 1), Line::default());
+    let keys = fitting(keys, width);
     lines.push(Line::styled(keys, Style::new().add_modifier(Modifier::DIM)));
     frame.render_widget(Paragraph::new(lines), below);
 }

@@ -8,8 +8,9 @@ mod tests;
 use super::answer;
 use super::signals::Signals;
 use crate::cli::{Format, TopArgs};
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::failure::Failure;
+use crate::output::say;
 use app::{App, Question, Step};
 use draw::{About, draw, rows};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
 }
 
 /// An answer, and which question it is of.
-type Answered = (u64, Result<Value, String>);
+type Answered = (u64, Result<Value, ClientError>);
 
 /// Asks questions one after the other until nobody has any.
 fn answer_all(
@@ -56,7 +57,6 @@ fn answer_all(
 ) {
     for (number, (name, params)) in questions {
         let answered = client.get(name, &params);
-        let answered = answered.map_err(|problem| problem.to_string());
         if answers.send((number, answered)).is_err() {
             return;
         }
@@ -73,23 +73,24 @@ fn live(args: &TopArgs, params: Vec<(String, String)>) -> Result<(), Failure> {
         "{range} to {}",
         args.filter.until.as_deref().unwrap_or("now")
     );
-    // The first question is asked before the terminal changes: what is wrong with it is said as by every other command.
     let mut app = App::new(params, &args.by);
     let client = Client::new(&args.server.server);
-    let (name, asked) = app.question();
-    app.take(Ok(answer::found(&client, name, &asked, args.filter.link)?));
+    let asking = client.clone();
     let signals = Signals::watch()?;
     // A question is handed over once the one before is answered; meanwhile a newer one takes its place.
     let (ask, questions) = mpsc::sync_channel(0);
     let (answers, answered) = mpsc::sync_channel(1);
-    std::thread::spawn(move || answer_all(&client, &questions, &answers));
+    std::thread::spawn(move || answer_all(&asking, &questions, &answers));
 
     // Restored on every way out; the hook that this sets restores it on a panic.
     let mut terminal = ratatui::try_init()?;
+    // Said when the terminal is as before again.
+    let mut page = None;
     let ended = (|| -> Result<(), Failure> {
         let every = Duration::from_secs(args.interval.max(1));
-        let (mut number, mut is_waiting, mut fresh) = (0, false, Instant::now());
-        let mut open = None;
+        let (mut number, mut is_waiting, mut fresh) = (1, true, Instant::now());
+        let mut has_answer = false;
+        let mut open = Some((number, app.question()));
         while !signals.stop.is_cancelled() {
             let about = About {
                 server: &args.server.server,
@@ -105,6 +106,17 @@ fn live(args: &TopArgs, params: Vec<(String, String)>) -> Result<(), Failure> {
                 step = app.key(key, usize::from(area.width), rows(area.height));
             }
             while let Ok((of, found)) = answered.try_recv() {
+                let found = match found {
+                    // What is wrong with the first question is said as by every other command.
+                    Err(problem) if !has_answer => return Err(answer::failure(problem)),
+                    found => found.map_err(|problem| problem.to_string()),
+                };
+                if let Ok(first) = &found
+                    && !has_answer
+                {
+                    page = args.filter.link.then(|| answer::page(&client, first));
+                    has_answer = true;
+                }
                 // Of an older question: what is shown has changed since.
                 if of == number {
                     app.take(found);
@@ -129,5 +141,8 @@ fn live(args: &TopArgs, params: Vec<(String, String)>) -> Result<(), Failure> {
         Ok(())
     })();
     ratatui::try_restore()?;
+    if let Some(page) = page {
+        say(&page);
+    }
     ended
 }

@@ -71,6 +71,21 @@ fn seen(app: &App) -> (Vec<String>, Vec<usize>) {
     )
 }
 
+/// The last line of a terminal so wide.
+fn keys(app: &App, width: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, HEIGHT)).unwrap();
+    let about = About {
+        server: "http://127.0.0.1:7070",
+        range: "-15m to now",
+        age_s: 1,
+    };
+    terminal.draw(|frame| draw(frame, app, &about)).unwrap();
+    let cells = &terminal.backend().buffer().content;
+    let last = cells.chunks(usize::from(width)).next_back().unwrap();
+    let symbols = last.iter().map(ratatui::buffer::Cell::symbol);
+    symbols.collect::<String>().trim_end().to_owned()
+}
+
 /// The names in the rows shown.
 fn names(app: &App) -> Vec<String> {
     let (table, _) = app.table(usize::from(WIDTH)).unwrap();
@@ -220,6 +235,47 @@ fn the_selected_function_stays_selected_when_rows_move() {
     press(&mut app, KeyCode::End);
     app.take(Ok(hosts()));
     assert_eq!(seen(&app).1.len(), 1, "fewer rows: the last one");
+}
+
+#[test]
+fn before_the_first_answer_it_says_that_it_asks() {
+    let mut app = App::new(Vec::new(), "samples");
+    let (lines, _) = seen(&app);
+    assert!(lines[0].ends_with("asking …"), "{lines:#?}");
+    assert_eq!(lines[2], "asking …", "whatever the width");
+    assert!(lines[23].ends_with("q quit"), "{lines:#?}");
+    assert_eq!(press(&mut app, KeyCode::Char('q')), Step::Quit);
+}
+
+#[test]
+fn narrow_terminals_say_how_to_leave() {
+    let mut app = app();
+    for width in [40, 60, 79, 80, 200] {
+        assert!(
+            keys(&app, width).ends_with("  q quit"),
+            "{}",
+            keys(&app, width)
+        );
+    }
+    assert_eq!(keys(&app, 40), "↑↓ row  ←→ sort  r turn  ⏎ hosts  q quit");
+    press(&mut app, KeyCode::Char('/'));
+    assert!(keys(&app, 40).ends_with("esc leave it"));
+}
+
+#[test]
+fn ctrl_u_clears_the_filter() {
+    let mut app = app();
+    let ctrl_u = KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL);
+    assert_eq!(app.key(ctrl_u, 80, 10), Step::Draw, "there is none");
+    press(&mut app, KeyCode::Char('/'));
+    write(&mut app, "fill");
+    assert_eq!(app.key(ctrl_u, 80, 10), Step::Draw);
+    assert_eq!(names(&app).len(), 3, "what is typed is gone");
+    write(&mut app, "lookup");
+    press(&mut app, KeyCode::Enter);
+    assert_eq!(names(&app), ["lookup"]);
+    assert_eq!(app.key(ctrl_u, 80, 10), Step::Ask);
+    assert_eq!(names(&app).len(), 3);
 }
 
 #[test]
