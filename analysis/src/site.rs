@@ -52,6 +52,29 @@ pub struct Site<'a> {
     pub asker: Asker,
 }
 
+/// Which sites count: what a filter asks of `function` and `dso` where tables show sites under these names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SiteFilter {
+    pub(crate) functions: Vec<String>,
+    pub(crate) dsos: Vec<String>,
+}
+
+impl SiteFilter {
+    /// Whether all sites count.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty() && self.dsos.is_empty()
+    }
+
+    /// Whether a site counts: by its function, or what the kernel does for it.
+    pub fn takes(&self, site: &Site<'_>) -> bool {
+        let is_one = |all: &[String], fits: &dyn Fn(&str) -> bool| {
+            all.is_empty() || all.iter().any(|one| fits(one))
+        };
+        let function = |name: &str| name == site.function || Some(name) == site.kernel;
+        is_one(&self.functions, &function) && is_one(&self.dsos, &|dso| base_name(dso) == site.dso)
+    }
+}
+
 /// What is looked for in a callchain.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'s> {

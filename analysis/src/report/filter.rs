@@ -1,6 +1,7 @@
 //! Which samples of a file count: `KEY=VALUE`, the values of one key are alternatives, all keys must fit.
 
 use super::reader::{data_src, short_name};
+use crate::site::SiteFilter;
 use memwide_decoder::local::{LocalSample, Wanted};
 use memwide_model::{BuildId, Context, Level, Locality, Op, Outcome, Region, Snoop, perf_text};
 
@@ -148,6 +149,21 @@ impl Filter {
             }
         }
         Ok(Self { fields })
+    }
+
+    /// Takes out what it asks of `function` and `dso`, for commands whose tables show sites under these names.
+    pub fn take_sites(&mut self) -> SiteFilter {
+        let mut sites = SiteFilter::default();
+        self.fields.retain_mut(|(field, values)| {
+            let to = match field {
+                Field::Function => &mut sites.functions,
+                Field::Dso => &mut sites.dsos,
+                _ => return true,
+            };
+            to.append(values);
+            false
+        });
+        sites
     }
 
     /// What it asks of samples beyond their fields.

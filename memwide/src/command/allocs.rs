@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::{Listing, grouped};
 use crate::recording::Recording;
 use memwide_analysis::allocs::{ALLOCATORS, Allocs, By, Kind, Row, SKIP, wanted};
-use memwide_analysis::site::{Asker, Site, Wanted};
+use memwide_analysis::site::{Asker, Site, SiteFilter, Wanted};
 use memwide_analysis::tracepoints::{Tracepoints, is_whole};
 use memwide_decoder::local::LocalSample;
 use memwide_perf_abi::tracepoint::{MemoryCall, TracepointEvent};
@@ -32,10 +32,13 @@ pub(super) struct Reader {
     tracepoints: Tracepoints,
     callers: usize,
     buffer: String,
+    /// Which sites count, and whether any did.
+    sites: SiteFilter,
+    fits: bool,
 }
 
 impl Reader {
-    pub(super) fn new(recording: &Recording, callers: usize) -> Self {
+    pub(super) fn new(recording: &Recording, callers: usize, sites: SiteFilter) -> Self {
         let tracing = recording.tracing_data().map(AsRef::as_ref);
         Self {
             allocs: Allocs::default(),
@@ -44,6 +47,8 @@ impl Reader {
             tracepoints: Tracepoints::new(recording.events(), tracing),
             callers,
             buffer: String::new(),
+            sites,
+            fits: false,
         }
     }
 
@@ -72,6 +77,8 @@ impl Reader {
             callers: self.callers,
         };
         let site = Site::of(sample, sites, &mut self.buffer);
+        let counts = counts && self.sites.takes(&site);
+        self.fits |= counts;
         if take(&mut self.allocs, sample, &event, site, counts) {
             self.seen += 1;
             self.partial |= !is_whole(sample.event);
@@ -83,17 +90,20 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
     if let Some(answered) = of_server::answered("allocs", &args.file) {
         return answered;
     }
-    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let mut file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let sites = file.take_sites();
+    let by_site = !sites.is_empty();
     let names = file.recording().events().clone();
     let records = |call: &str| {
         let ends = |name: &str| name.ends_with(call);
         names.events().iter().any(|event| ends(&event.name))
     };
-    let reader = RefCell::new(Reader::new(file.recording(), args.sites.callers));
-    let left = file.each_with(
+    let reader = RefCell::new(Reader::new(file.recording(), args.sites.callers, sites));
+    let mut left = file.each_with(
         |record, _| reader.borrow_mut().record(record),
         |sample, counts| reader.borrow_mut().add(sample, counts),
     )?;
+    left.unfit |= by_site && !reader.borrow().fits;
     let lost = left.lost_records();
     let Reader {
         allocs,

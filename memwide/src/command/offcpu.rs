@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::{Listing, grouped};
 use memwide_analysis::offcpu::{OffCpu, Out, Reason, SKIP, wanted};
 use memwide_analysis::report::Filter;
-use memwide_analysis::site::{Asker, Site, UNKNOWN, Wanted};
+use memwide_analysis::site::{Asker, Site, SiteFilter, UNKNOWN, Wanted};
 use memwide_analysis::stacks::{Frame, frames};
 use memwide_analysis::tracepoints::{Tracepoints, is_whole};
 use memwide_decoder::local::LocalSample;
@@ -53,8 +53,11 @@ pub(super) struct State {
     seen: FxHashMap<u32, Seen>,
     /// Names of threads, as records tell them.
     comms: FxHashMap<u32, String>,
-    /// Who is asked for.
+    /// Who is asked for, and where.
     filter: Filter,
+    sites: SiteFilter,
+    /// Whether anything of it was seen.
+    fits: bool,
     told: Told,
     stack: Vec<Frame>,
     partial: bool,
@@ -70,7 +73,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(file: &OnFile, callers: usize) -> Self {
+    pub(super) fn new(file: &OnFile, callers: usize, sites: SiteFilter) -> Self {
         let recording = file.recording();
         let events = recording.events().clone();
         let tracing = recording.tracing_data().map(AsRef::as_ref);
@@ -78,6 +81,7 @@ impl Reader {
         Self {
             state: State {
                 filter: file.filter().clone(),
+                sites,
                 told: Told {
                     by_tracepoint: all
                         .clone()
@@ -119,6 +123,8 @@ impl Reader {
             callers: self.callers,
         };
         let site = Site::of(sample, sites, &mut self.buffer);
+        let counts = counts && self.state.sites.takes(&site);
+        self.state.fits |= counts;
         if by_tracepoint {
             self.state
                 .tracepoint(&self.tracepoints, sample, site, counts);
@@ -144,14 +150,16 @@ pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
     if let Some(answered) = of_server::answered("offcpu", &args.file) {
         return answered;
     }
-    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let mut file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let sites = file.take_sites();
     // Records and samples come one after the other.
-    let reader = RefCell::new(Reader::new(&file, args.sites.callers));
-    let left = file.each_with(
+    let reader = RefCell::new(Reader::new(&file, args.sites.callers, sites));
+    let mut left = file.each_with(
         |record, event| reader.borrow_mut().record(record, event),
         |sample, counts| reader.borrow_mut().add(sample, counts),
     )?;
     let state = reader.into_inner().finish();
+    left.unfit |= !state.sites.is_empty() && !state.fits;
     if args.folded {
         let mut out = io::BufWriter::new(io::stdout().lock());
         let lines = state.off.stacks().folded();
@@ -237,7 +245,7 @@ fn answer(state: &State, estimator: &str) -> Answer {
             grouped(off.endless())
         ));
     }
-    if off.unmatched() > 0 && state.filter.is_empty() {
+    if off.unmatched() > 0 && state.filter.is_empty() && state.sites.is_empty() {
         notes.push(format!(
             "{} threads came back that nobody saw leave: not counted",
             grouped(off.unmatched())
@@ -281,7 +289,8 @@ impl State {
                     let prev_comm = String::from_utf8_lossy(switch.prev_comm);
                     // A task that ends has no number any more, and so the sample has no name of it.
                     let is_gone = sample.tid() == Some(u32::MAX);
-                    let counts = counts || is_gone && self.filter.takes_thread(&prev_comm, prev);
+                    let is_asked = is_gone && self.filter.takes_thread(&prev_comm, prev);
+                    let counts = counts || is_asked && self.sites.takes(&site);
                     frames(sample, &mut self.stack);
                     match Reason::of_state(switch.prev_state) {
                         Some(reason) => self.off.out(&Out {
@@ -373,7 +382,7 @@ impl State {
             dso: String::new(),
             callers: String::new(),
             kernel: None,
-            counts: self.filter.takes_thread(&comm, tid),
+            counts: self.filter.takes_thread(&comm, tid) && self.sites.is_empty(),
             comm,
         };
         let seen = self.seen.get(&tid).unwrap_or(&unknown);

@@ -6,6 +6,7 @@ use crate::output::{Document, Listing, Section, width};
 use crate::recording::{Leftovers, Recording};
 use crate::report::completeness;
 use memwide_analysis::report::{Estimator, Filter, Key, Measures, Weights};
+use memwide_analysis::site::SiteFilter;
 use memwide_decoder::edge::FileSource;
 use memwide_decoder::local::{LocalSample, LocalSession, Wanted};
 use memwide_perf_abi::RawRecord;
@@ -38,6 +39,11 @@ impl OnFile {
     /// What the file's header says.
     pub(super) fn recording(&self) -> &Recording {
         &self.recording
+    }
+
+    /// Takes what the filter asks of sites: the command judges them itself.
+    pub(super) fn take_sites(&mut self) -> SiteFilter {
+        self.filter.take_sites()
     }
 
     /// Which samples count.

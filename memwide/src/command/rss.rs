@@ -18,7 +18,9 @@ pub(crate) fn run(args: &RssArgs) -> Result<(), Failure> {
     if let Some(answered) = of_server::answered("rss", &args.file) {
         return answered;
     }
-    let file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let mut file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
+    let only = file.take_sites();
+    let mut fits = only.is_empty();
     let recording = file.recording();
     let tracing = recording.tracing_data().map(AsRef::as_ref);
     let tracepoints = Tracepoints::new(recording.events(), tracing);
@@ -30,8 +32,13 @@ pub(crate) fn run(args: &RssArgs) -> Result<(), Failure> {
         over: &[],
         callers,
     };
-    let left = file.each(|sample| {
+    let mut left = file.each(|sample| {
         if let Some(TracepointEvent::RssStat(stat)) = tracepoints.read(sample) {
+            let site = Site::of(sample, sites, &mut buffer);
+            if !only.takes(&site) {
+                return;
+            }
+            fits = true;
             changes += 1;
             partial |= !is_whole(sample.event);
             rss.add(&Change {
@@ -41,10 +48,11 @@ pub(crate) fn run(args: &RssArgs) -> Result<(), Failure> {
                 comm: sample.comm,
                 member: stat.member,
                 bytes: stat.bytes,
-                site: Site::of(sample, sites, &mut buffer),
+                site,
             });
         }
     })?;
+    left.unfit |= !fits;
     let mut listing = Listing::default()
         .column("net_bytes", "net", "bytes")
         .wide("grown_bytes", "grown", "bytes")

@@ -135,6 +135,12 @@ fn a_leak_grows_and_a_churn_goes() {
     assert_eq!(churn["pattern"], "churn");
     let merged = json("allocs", &live.file, &["--callers", "0"]);
     assert_eq!(row(&merged, &[("function", "call")])["allocations"], 71);
+    let asked = json(
+        "allocs",
+        &live.file,
+        &["--callers", "0", "-F", "function=call"],
+    );
+    assert_eq!(row(&asked, &[("function", "call")])["allocations"], 71);
     tables("allocs", &live.file, "leak");
 }
 
@@ -180,6 +186,16 @@ fn sleep_is_time_off_the_cpu_where_it_was_called() {
         80,
     );
     assert!(folded.contains(";main;nap;call;"), "{folded}");
+    // Rows are found again by what they show.
+    let shown = |key: &str| format!("function={}", nap[key].as_str().unwrap());
+    for filter in [shown("function"), shown("kernel")] {
+        let same = json("offcpu", &live.file, &["-F", "comm=program", "-F", &filter]);
+        let found = row(&same, &[("callers", "nap"), ("reason", "sleep")]);
+        assert_eq!(found["spells"], 4, "{filter}");
+    }
+    let none = ["-F", "comm=program", "-F", "function=nobody"];
+    let none = text("offcpu", &live.file, &none, 80);
+    assert!(none.contains("fits the filter"), "{none}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use memwide_analysis::diagnosis::{Looked, Memory};
 use memwide_analysis::faults::{Fault, Faults};
 use memwide_analysis::offcpu::OffCpu;
 use memwide_analysis::sharing::{Access, LineSize, Lines};
+use memwide_analysis::site::SiteFilter;
 use memwide_analysis::{diagnosis, faults, sharing};
 use memwide_perf_abi::file::EventTable;
 use memwide_perf_abi::{RawRecord, attr_kind};
@@ -44,8 +45,12 @@ pub(super) fn look(path: &Path, samples: &SampleArgs) -> Result<Seen, Failure> {
     let (mut memory, mut lines) = (Memory::default(), Lines::new(LineSize::Single));
     let (mut found, mut buffer) = (Faults::default(), String::new());
     let (mut first, mut last) = (u64::MAX, 0);
-    let allocs = RefCell::new(allocs::Reader::new(file.recording(), CALLERS));
-    let off = RefCell::new(offcpu::Reader::new(&file, CALLERS));
+    let allocs = RefCell::new(allocs::Reader::new(
+        file.recording(),
+        CALLERS,
+        SiteFilter::default(),
+    ));
+    let off = RefCell::new(offcpu::Reader::new(&file, CALLERS, SiteFilter::default()));
     let note = |record: &RawRecord<'_>, event| {
         allocs.borrow_mut().record(record);
         off.borrow_mut().record(record, event);
