@@ -10,8 +10,8 @@ use memwide_simulator::Fleet;
 use memwide_tests::{Up, UpOptions, tools_missing, until, until_some};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::mpsc::sync_channel;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -83,7 +83,8 @@ fn commands_ask_a_server() {
 struct Hook {
     url: String,
     server: Child,
-    said: BufReader<ChildStdout>,
+    /// Bodies of what it was told.
+    told: Receiver<String>,
 }
 
 impl Drop for Hook {
@@ -133,27 +134,34 @@ impl Hook {
         }
         let port = line.trim().rsplit(':').next().unwrap();
         let url = format!("https://localhost:{port}/hook");
-        Some(Self { url, server, said })
+        let mut answer = server.stdin.take().unwrap();
+        let (send, told) = sync_channel(8);
+        // Answers at once, and more than once: whoever tells gives up and tells again.
+        std::thread::spawn(move || {
+            while let Some(body) = request(&mut said, &mut answer) {
+                drop(send.try_send(body));
+            }
+        });
+        Some(Self { url, server, told })
     }
+}
 
-    /// The body of the first request, which is answered.
-    fn told(mut self) -> String {
-        let mut request = String::new();
-        while !request.contains("\r\n\r\n") {
-            let read = self.said.read_line(&mut request);
-            assert!(read.unwrap() > 0, "openssl ended: {request}");
+/// The body of the next request, which is answered; `None` once the server is gone.
+fn request(said: &mut BufReader<ChildStdout>, answer: &mut ChildStdin) -> Option<String> {
+    let mut head = String::new();
+    while !head.contains("\r\n\r\n") {
+        if said.read_line(&mut head).ok()? == 0 {
+            return None;
         }
-        let lower = request.to_lowercase();
-        let length = lower.split_once("content-length: ").unwrap().1;
-        let length = length.split_once("\r\n").unwrap().0.parse().unwrap();
-        let mut body = vec![0; length];
-        self.said.read_exact(&mut body).unwrap();
-        let mut answer = self.server.stdin.take().unwrap();
-        answer
-            .write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
-            .unwrap();
-        String::from_utf8(body).unwrap()
     }
+    let lower = head.to_lowercase();
+    let length = lower.split_once("content-length: ")?.1;
+    let length = length.split_once("\r\n")?.0.parse().ok()?;
+    let mut body = vec![0; length];
+    said.read_exact(&mut body).ok()?;
+    let done = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+    answer.write_all(done).and_then(|()| answer.flush()).ok()?;
+    String::from_utf8(body).ok()
 }
 
 /// Bounds and rules of the file are in force, and a rule tells its webhook over HTTPS.
@@ -168,9 +176,7 @@ fn configured(up: &Up, hook: Option<Hook>) {
     });
     assert_eq!(rules["rules"][0]["name"], "always");
     if let Some(hook) = hook {
-        let (send, told) = sync_channel(1);
-        std::thread::spawn(move || send.send(hook.told()));
-        let told = told.recv_timeout(SHOWN_WITHIN).unwrap();
+        let told = hook.told.recv_timeout(SHOWN_WITHIN).unwrap();
         assert!(
             told.contains("\"always\"") && told.contains("\"firing\""),
             "{told}"

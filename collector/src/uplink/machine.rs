@@ -208,6 +208,8 @@ impl Uplink {
                 let when = "after a";
                 Err(ProtocolError::Order { got, when })
             }
+            // Settings do not wait for who takes the batches.
+            Message::Configure(configure) => Ok(Effect::Configure(configure)),
             _ if !self.welcomed => {
                 let when = "before";
                 Err(ProtocolError::Order { got, when })
@@ -219,7 +221,6 @@ impl Uplink {
                 Ok(Effect::None)
             }
             Message::Symbols(request) => Ok(Effect::Symbols(request)),
-            Message::Configure(configure) => Ok(Effect::Configure(configure)),
         }
     }
 

@@ -111,6 +111,10 @@ fn answers_that_break_the_protocol_are_refused_by_name() {
     let start = || Uplink::start(&origin(), now, 1, 0).0;
     let text = |outcome: Result<Effect, ProtocolError>| outcome.unwrap_err().to_string();
     assert!(text(start().receive(ack(1), now)).contains("`ack` before"));
+    // Settings may come while the decoder has nobody to take batches.
+    let stop = message(decoder_message::Message::Configure(Configure::default()));
+    let taken = start().receive(stop, now).unwrap();
+    assert!(matches!(taken, Effect::Configure(_)), "{taken:?}");
     let mut uplink = start();
     uplink.receive(welcome(1, 0, 100), now).unwrap();
     assert!(text(uplink.receive(welcome(1, 0, 100), now)).contains("after a"));

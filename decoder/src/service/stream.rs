@@ -268,7 +268,14 @@ impl Served {
                     }
                 }
             }
-            tokio::time::sleep(backoff.next_pause()).await;
+            // What the centre says, above all a stop, does not wait for an aggregator.
+            if backoff.attempts() == 0 {
+                self.configure().await?;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(backoff.next_pause()) => {}
+                () = self.settings.changed() => self.configure().await?,
+            }
         }
     }
 

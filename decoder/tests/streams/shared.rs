@@ -1,11 +1,12 @@
 //! Several decoders, one folder of symbol tables; collectors and decoders that go away in the middle of an upload.
 
-use crate::harness::{Collector, Conn, World, named, names, open};
+use crate::harness::{Collector, Conn, World, hello, named, names, open};
 use memwide_decoder::Config;
 use memwide_objects::{Source as SymbolSource, SymbolTable};
 use memwide_proto::v1;
 use memwide_proto::v1::aggregator_to_decoder::Message as FromAggregator;
 use memwide_proto::v1::collector_message::Message as ToDecoder;
+use memwide_proto::v1::decoder_message::Message as FromDecoder;
 use memwide_proto::v1::names_client::NamesClient;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
@@ -262,6 +263,41 @@ async fn symbols_a_person_brings_reach_what_was_stored_and_every_decoder() {
     for table in [again, named("worse", SymbolSource::DynSym)] {
         let added = bring(&two.url, &table).await.unwrap();
         assert_eq!((added.rank_before, added.functions), (3, 0));
+    }
+}
+
+#[tokio::test]
+async fn settings_do_not_wait_for_an_aggregator() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("collectors.toml");
+    let says =
+        |version: u32| format!("version = {version}\n[[collectors]]\nhosts = \"*\"\nstop = true\n");
+    std::fs::write(&file, says(4)).unwrap();
+    // A port that nobody listens on.
+    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let aggregator = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let config = Config {
+        aggregators: vec![aggregator],
+        collectors_file: file.clone(),
+        ..shared(folder.path())
+    };
+    let stop = memwide_service::CancellationToken::new();
+    let _end = stop.clone().drop_guard();
+    tokio::spawn(memwide_decoder::serve(config, listener, stop));
+    let mut collector = Collector::connect(&url, hello(1)).await;
+    for version in [4, 5] {
+        std::fs::write(&file, says(version)).unwrap();
+        let told = loop {
+            match collector.answer().await {
+                FromDecoder::Configure(told) if told.version == u64::from(version) => break told,
+                FromDecoder::Configure(_) => {}
+                other => panic!("no settings: {other:?}"),
+            }
+        };
+        assert!(told.toml.contains("stop = true"), "{told:?}");
     }
 }
 

@@ -77,7 +77,9 @@ fn growth_churn_and_faults_are_found_with_the_functions_that_make_them() {
         .filter(|row| row["event"] == "minor-faults")
         .filter_map(|row| row["samples"].as_u64())
         .sum();
-    assert!(faults >= 65_536, "{found:#}");
+    // A busy machine loses some, and says so.
+    let lost = ["lost", "lost_samples"].map(|key| found["completeness"][key].as_u64().unwrap());
+    assert!(faults + lost[0].max(lost[1]) >= 65_536, "{found:#}");
     let steps = found["steps"].as_array().unwrap();
     let step = |name: &str| steps.iter().find(|step| step["step"] == name).unwrap();
     if step("tracepoints")["available"] == false {

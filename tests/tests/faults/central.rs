@@ -15,11 +15,10 @@ fn number(deployment: &Deployment, sql: &str) -> u64 {
     first.and_then(|cell| cell.parse().ok()).unwrap_or(0)
 }
 
-/// Waits until a row of the host's capabilities says so.
+/// Waits until a row of the host's capabilities says so; `%`: anything between.
 fn says(deployment: &Deployment, words: &str) {
-    let sql = format!(
-        "SELECT count() FROM hosts WHERE host = 'live' AND position(capabilities, '{words}') > 0"
-    );
+    let sql =
+        format!("SELECT count() FROM hosts WHERE host = 'live' AND capabilities LIKE '%{words}%'");
     until(words, SOON, || number(deployment, &sql) > 0);
 }
 
@@ -64,7 +63,10 @@ fn boosts_settings_and_the_kill_switch_reach_the_store() {
     assert_eq!(boost(&["--end"]).0, Some(0));
 
     deployment.tell_collectors("version = 2\n[[collectors]]\nhosts = 'li*'\nstop = true\n");
-    says(&deployment, "version 2 is in force; it stops all sampling");
+    says(
+        &deployment,
+        "version 2 is in force, told by %; it stops all sampling",
+    );
     let stopped =
         "SELECT sum(seconds) > 0 FROM ledger_1m WHERE host = 'live' AND reason = 'throttled_s'";
     until("the time without samples is in the ledger", SOON, || {
