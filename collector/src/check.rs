@@ -11,7 +11,7 @@ use crate::events::{AUTO, Absent, resolve};
 use crate::select::{SelectError, Selection};
 use crate::uplink;
 
-/// Smallest spool: one that does not hold a batch as large as they get keeps nothing until it is acked.
+/// Smallest spool: one that does not hold a usual batch keeps nothing until it is acked.
 const SPOOL_BYTES_MIN: u64 = BATCH_RAW_BYTES as u64;
 /// Largest ring of a CPU; larger ones would be made smaller silently.
 const RING_BYTES_MAX: u64 = 1 << 30;

@@ -237,6 +237,21 @@ fn the_resolved_configuration_says_where_each_value_comes_from() {
 }
 
 #[test]
+fn what_a_boost_shows_is_no_key_of_services_that_take_none() {
+    for role in ["collector", "aggregator", "sink", "query", "decoder"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_memwide"))
+            .args([role, "--print-config"])
+            .env("MEMWIDE_BOOST_TOKEN", "0123456789abcdef")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{role}: {output:?}");
+        assert_eq!(text.contains("boost_token"), role == "decoder", "{text}");
+        assert!(!text.contains("0123456789abcdef"), "{text}");
+    }
+}
+
+#[test]
 fn a_missing_tool_is_named_with_the_remedy() {
     let data = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_memwide"))

@@ -6,7 +6,7 @@ pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// Largest unpacked section, in bytes: caps what a few compressed bytes may become.
 pub const SECTION_RAW_BYTES_MAX: u64 = 64 << 20;
 
-/// Raw sample bytes at which the collector closes a batch early.
+/// Raw sample bytes at which a batch of a file is closed; live ones are larger, as their rings allow.
 pub const BATCH_RAW_BYTES: usize = 1 << 20;
 
 /// Age at which the collector closes a batch, in milliseconds; idle hosts send empty ones.

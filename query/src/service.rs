@@ -298,6 +298,7 @@ impl Service {
             .limited(asked.sql, asked.format)
             .setting("max_result_rows", self.limits.rows)
             .setting("result_overflow_mode", "throw");
+        let mut limits = self.limits;
         for (name, value) in asked.settings {
             let own = match name.as_str() {
                 "max_execution_time" => u64::from(self.limits.seconds),
@@ -308,7 +309,15 @@ impl Service {
             // Limits are lowered, never raised; 0 is no limit.
             request = match value.parse::<u64>() {
                 Ok(asked) if own > 0 => {
-                    request.setting(name, if asked == 0 { own } else { asked.min(own) })
+                    let asked = if asked == 0 { own } else { asked.min(own) };
+                    match name.as_str() {
+                        "max_execution_time" => {
+                            limits.seconds = u32::try_from(asked).unwrap_or(limits.seconds);
+                        }
+                        "max_memory_usage" => limits.memory_bytes = asked,
+                        _ => limits.rows = asked,
+                    }
+                    request.setting(name, asked)
                 }
                 Err(_) if own > 0 => continue,
                 _ => request.setting(name, value),
@@ -328,7 +337,7 @@ impl Service {
                     StoreError::Exception { code, .. } => *code,
                     _ => None,
                 };
-                (code, Problem::from_store(&error, &self.limits))
+                (code, Problem::from_store(&error, &limits))
             })
         };
         relayed.await
@@ -351,21 +360,23 @@ impl Service {
     }
 
     async fn place(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        self.within(&self.places).await
+        self.within(taken(&self.places)).await
     }
 
     /// A place for a statement that somebody typed.
     async fn typed_place(&self) -> Result<[OwnedSemaphorePermit; 2], Problem> {
-        Ok([self.within(&self.typed).await?, self.place().await?])
+        let both = async { Ok([taken(&self.typed).await?, taken(&self.places).await?]) };
+        self.within(both).await
     }
 
     /// A place, once there is one; nobody waits longer than a statement may take.
-    async fn within(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
+    async fn within<T>(
+        &self,
+        places: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
         let wait = Duration::from_secs(self.limits.seconds.into());
-        match tokio::time::timeout(wait, Arc::clone(places).acquire_owned()).await {
-            Ok(place) => place.map_err(|_| Problem::not_ready()),
-            Err(_) => Err(Problem::busy(&self.limits)),
-        }
+        let waited = tokio::time::timeout(wait, places).await;
+        waited.unwrap_or_else(|_| Err(Problem::busy(&self.limits)))
     }
 
     /// One of our own statements failed: unless the store is away or busy, that is ours to mend.
@@ -444,6 +455,11 @@ fn read_rows(answer: &[u8], columns: &[Column]) -> Result<Vec<Vec<Value>>, Probl
         rows.push(row);
     }
     Ok(rows)
+}
+
+async fn taken(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
+    let place = Arc::clone(places).acquire_owned().await;
+    place.map_err(|_| Problem::not_ready())
 }
 
 #[cfg(test)]

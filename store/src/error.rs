@@ -67,6 +67,14 @@ pub enum StoreError {
     /// The schema cannot be brought up to date.
     #[error("the schema cannot be used")]
     Schema(#[from] SchemaError),
+    /// A day that is made beside has lost its rows.
+    #[error(
+        "what is made beside is gone from `{table}`: another run makes a day of this store; run one at a time"
+    )]
+    MadeGone {
+        /// The table.
+        table: &'static str,
+    },
     /// A tool is missing.
     #[error("a tool is missing")]
     Tool(#[from] ToolError),
@@ -225,6 +233,7 @@ impl StoreError {
             Self::Parameter(_) => "parameter",
             Self::Native(_) => "native",
             Self::Schema(_) => "schema",
+            Self::MadeGone { .. } => "made_gone",
             Self::Tool(_) => "tool",
             Self::Load(_) => "load",
             Self::EngineOptions(_) => "engine_options",

@@ -116,9 +116,17 @@ impl Archive {
             metrics::ARCHIVE_BYTES.set(before + bytes);
             return Ok(());
         }
-        // ATOMICS: as above.
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.give_room(bytes);
         Err(Lost::Full)
+    }
+
+    /// What is not written after all.
+    fn give_room(&self, bytes: u64) {
+        let less = |before: u64| Some(before.saturating_sub(bytes));
+        // ATOMICS: as above; never below nothing, as a look may have counted anew in between.
+        let _ = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
@@ -290,7 +298,14 @@ impl Writer {
         head.body_sum = xxh3_64(&body);
         let mut entry = head.encode().to_vec();
         entry.append(&mut body);
-        self.archive.take_room(entry.len() as u64)?;
+        if let Err(full) = self.archive.take_room(entry.len() as u64) {
+            if open.entries == 0 {
+                drop(std::fs::remove_file(&open.path));
+                self.archive.give_room(open.len);
+                self.open = None;
+            }
+            return Err(full);
+        }
         if let Err(error) = open.file.write_all(&entry) {
             let failed = disk(&open.path)(error);
             // Half an entry is the end of its file: nothing is written behind it.
@@ -331,13 +346,26 @@ impl Writer {
         let head = head.encode();
         self.archive.take_room(head.len() as u64)?;
         make(&folder).map_err(disk(&folder))?;
-        let opened = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
-        let mut file = opened.map_err(disk(&path))?;
-        file.write_all(&head).map_err(disk(&path))?;
+        // Nobody meets a file whose head is not whole.
+        let begun = folder.join(format!("{name}.begun"));
+        let written = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&begun)?;
+            file.write_all(&head)?;
+            std::fs::rename(&begun, &path)?;
+            Ok(file)
+        };
+        let file = match written() {
+            Ok(file) => file,
+            Err(error) => {
+                drop(std::fs::remove_file(&begun));
+                self.archive.give_room(head.len() as u64);
+                return Err(disk(&path)(error));
+            }
+        };
         Ok(Open {
             day,
             path,

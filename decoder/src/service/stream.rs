@@ -503,7 +503,10 @@ impl Served {
             Err(end) => {
                 // Decoding broke and the state is gone. The batch goes on without its samples, so that it cannot break the
                 // next stream too, which starts from the collector's history.
-                self.archive_broken(&batch).await;
+                let archived = self.archive_broken(&batch).await;
+                if self.shared.config.archive_required && !archived {
+                    return Err(end); // it stays in its collector's spool
+                }
                 upstream.send(job::poisoned(&batch, &self.host)).await;
                 return Err(end);
             }
@@ -514,19 +517,21 @@ impl Served {
         Ok(upstream.send(*block).await)
     }
 
-    /// Archives a batch that broke decoding: a later decoder may be able to.
-    async fn archive_broken(&self, batch: &Arc<v1::Batch>) {
+    /// Archives a batch that broke decoding: a later decoder may be able to. False: it is not in the archive.
+    async fn archive_broken(&self, batch: &Arc<v1::Batch>) -> bool {
         let Some(archive) = self.shared.archive.clone() else {
-            return;
+            return false;
         };
         let (mut archive, batch) = (
             Writer::new(archive, self.source, &self.host),
             Arc::clone(batch),
         );
         let written = tokio::task::spawn_blocking(move || archive.batch(&batch)).await;
-        if written.is_err() {
+        let is_written = written.unwrap_or(false);
+        if !is_written {
             tracing::debug!(source = %self.source, "a batch that broke decoding is not archived");
         }
+        is_written
     }
 
     /// Runs a job on the state of the source. It cannot be undone half-way: if it breaks, the state is gone.

@@ -92,11 +92,11 @@ fn verdict(remade: Vec<Remade>) -> Result<(), Failure> {
         in_source || why.downcast_ref::<ArchiveError>().is_some()
     };
     let days: Vec<String> = refused.iter().map(|(day, _)| day.to_string()).collect();
-    let Some((_, first)) = refused.first() else {
+    if refused.is_empty() {
         return Ok(());
-    };
+    }
     let text = anyhow::anyhow!("not replaced, see above: {}", days.join(", "));
-    if unreadable(first) {
+    if refused.iter().any(|(_, why)| unreadable(why)) {
         Err(Failure::bad_input(text))
     } else {
         Err(text)

@@ -249,6 +249,11 @@ where
     for name in NOT_KEYS {
         loader = loader.not_a_key(name);
     }
+    // A decoder's key; of all others it is what `memwide boost` shows.
+    let keys = serde_json::to_value(C::default()).unwrap_or_default();
+    if keys.get("boost_token").is_none() {
+        loader = loader.not_a_key("MEMWIDE_BOOST_TOKEN");
+    }
     match file {
         Some(file) => loader.file(file),
         None => loader,

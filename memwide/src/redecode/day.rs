@@ -1,11 +1,13 @@
 //! One day: decoded beside the stored one, held against it, put in its place.
 
 use super::At;
+use crate::output::say;
 use anyhow::Context as _;
 use memwide_aggregator::{Cause, Rows};
 use memwide_decoder::archive::{self, Day, Held};
 use memwide_decoder::{RedecodeError, Redecoder};
 use memwide_service::clock;
+use memwide_service::telemetry::Chain;
 use memwide_store::rows::NativeBlock;
 use memwide_store::schema::{Difference, RemadeDay, Totals};
 use std::collections::BTreeMap;
@@ -223,8 +225,16 @@ async fn judge(
         anyhow::Ok(beside.replace(|| hold.lasts()).await?)
     }
     .await;
-    hold.release().await?;
-    if !replaced? {
+    let released = hold.release().await;
+    let replaced = replaced?;
+    if let Err(error) = released {
+        say(&format!(
+            "sinks are still held ({}); they go on by themselves within {} s",
+            Chain(&error),
+            HELD.as_secs()
+        ));
+    }
+    if !replaced {
         return Err(Refusal::TooSlow.into());
     }
     remade.outcome = Outcome::Replaced;

@@ -7,7 +7,7 @@
 //! | `param_…`, in the URL or a form | values, as ClickHouse writes them |
 //! | settings that shape an answer | passed on |
 //! | `max_execution_time`, `max_result_rows`, `max_memory_usage` | lower the service's own limits, never raise them |
-//! | `compress`, `Accept-Encoding: lz4, zstd` | packed so |
+//! | `compress`, `Accept-Encoding: lz4` or `zstd` | packed so |
 //! | `client_protocol_version` | Native blocks in the form of that revision |
 //! | sessions, progress, user and password | nothing: there are no temporary tables, and nobody is asked who he is |
 //! | any other setting | refused by name |

@@ -334,6 +334,7 @@ impl RemadeDay {
             };
             // What has no rows replaces nothing: the engine wants that said.
             let what = if self.rows(&self.made, from).await? == 0 {
+                self.still_made().await?;
                 format!("DROP PARTITION '{day}'")
             } else {
                 format!("REPLACE PARTITION '{day}' FROM `{made}`.{from}")
@@ -342,6 +343,21 @@ impl RemadeDay {
             self.live.execute(&statement).await?;
         }
         Ok(true)
+    }
+}
+
+impl RemadeDay {
+    /// Nobody emptied what was made: else rows would be dropped for nothing.
+    async fn still_made(&self) -> Result<(), StoreError> {
+        for &(table, ..) in WHOLE
+            .iter()
+            .filter(|(table, ..)| self.tables.contains(table))
+        {
+            if self.rows(&self.made, table).await? == 0 && self.rows(&self.live, table).await? > 0 {
+                return Err(StoreError::MadeGone { table });
+            }
+        }
+        Ok(())
     }
 }
 
