@@ -74,9 +74,10 @@ struct Taken {
 
 /// Reads the table and keeps it, if its names are better than what is known. One of a debug file takes the segments of the
 /// program from the table that a collector shipped, or waits for that; the kernel's has none and needs none.
-fn take(tables: &Tables, brought: &Brought) -> Result<Taken, WireError> {
+fn take(tables: &Tables, brought: &Brought) -> Result<Taken, Status> {
     let (mapping, kind, identity) = (brought.mapping, brought.kind, &brought.identity);
-    let table = tables.decode(&brought.bytes)?;
+    let table = tables.decode(&brought.bytes);
+    let table = table.map_err(|error: WireError| Status::invalid_argument(error.to_string()))?;
     tables.look();
     let before = tables.rank(mapping).unwrap_or_default();
     let mut taken = Taken {
@@ -86,6 +87,18 @@ fn take(tables: &Tables, brought: &Brought) -> Result<Taken, WireError> {
     };
     if taken.loaded.rank() <= before {
         return Ok(taken);
+    }
+    // Better names of a few functions are worth less than names of all.
+    let names = |loaded: &Loaded| loaded.table().functions().len();
+    if let Some((known, _)) = tables.find(mapping, kind)
+        && before > 0
+        && names(&known) > names(&taken.loaded).saturating_mul(2)
+    {
+        return Err(Status::failed_precondition(format!(
+            "it names {} functions, and {} have names already: is it the whole file?",
+            names(&taken.loaded),
+            names(&known)
+        )));
     }
     if taken.loaded.table().holds_code() || kind == Kind::Kernel {
         let committed = tables.commit(mapping, identity, &taken.loaded, &brought.bytes);
@@ -116,7 +129,7 @@ impl Names for NamesService {
         let taken = work
             .await
             .map_err(|_| Status::internal("reading the table broke off"))?;
-        let taken = taken.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let taken = taken?;
         let (rank, before) = (taken.loaded.rank(), taken.before);
         let told = if rank > before {
             history::tell_table(&self.shared, mapping, &taken.loaded).await
@@ -132,5 +145,47 @@ impl Names for NamesService {
             functions,
             kept: taken.kept,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memwide_objects::{Flags, Segments, Source, Symbol, SymbolTable, Symbols, SymbolsBuilder};
+
+    fn brought(functions: u64, source: Source) -> Brought {
+        let mut builder = SymbolsBuilder::default();
+        for at in 0..functions {
+            builder.push(Symbol {
+                start: 0x100 + at * 0x40,
+                size: 0x40,
+                name: "some",
+                source,
+                flags: Flags::NONE,
+            });
+        }
+        let table =
+            SymbolTable::from_parts(Segments::default(), builder.finish(), Symbols::default());
+        Brought {
+            mapping: MappingId(7),
+            kind: Kind::Kernel,
+            identity: v1::MappingIdentity::default(),
+            bytes: table.encode(),
+        }
+    }
+
+    #[test]
+    fn better_names_of_a_few_functions_do_not_take_the_place_of_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let tables = Tables::new(folder.path(), 1 << 20).unwrap();
+        let whole = take(&tables, &brought(100, Source::DynSym)).unwrap();
+        assert_eq!((whole.before, whole.loaded.rank()), (0, 1));
+        let few = take(&tables, &brought(9, Source::SymTab)).err().unwrap();
+        assert!(
+            few.message().contains("names 9 functions, and 100"),
+            "{few}"
+        );
+        let most = take(&tables, &brought(80, Source::SymTab)).unwrap();
+        assert_eq!((most.before, most.loaded.rank()), (1, 2));
     }
 }
