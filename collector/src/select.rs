@@ -4,7 +4,7 @@
 //! Mappings and names of all processes are followed on. A sample's cgroup is its own, a process's name that of the moment at
 //! which the rings were emptied.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use memwide_perf_abi::{Attr, RawRecord, Record, Records, sample};
 use memwide_proto::v1::{EventDesc, Workload};
@@ -134,9 +134,16 @@ impl Selection {
         self.cgroups.insert(workload.cgroup_id, meets);
     }
 
-    /// Learns names of processes from side-band records.
+    /// Learns names of processes from side-band records: those of one CPU after those of another. Who has a name already was
+    /// made before, whatever comes first.
     pub(crate) fn follow(&mut self, records: &[u8]) {
+        let mut named = HashSet::new();
         for record in Records::new(records).map_while(Result::ok) {
+            match Record::parse(record) {
+                Ok(Record::Comm(comm)) if comm.pid == comm.tid => drop(named.insert(comm.pid)),
+                Ok(Record::Fork(task)) if named.contains(&task.pid) => continue,
+                _ => {}
+            }
             self.follow_one(record);
         }
     }

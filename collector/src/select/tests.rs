@@ -162,6 +162,15 @@ fn names_are_followed_from_fork_to_exit() {
 }
 
 #[test]
+fn a_name_taken_on_another_cpu_is_newer_than_the_fork() {
+    let mut all = selection(&config(&["comm=true"], &[]));
+    all.meet(&comm(8, "sh"));
+    // The ring of the CPU where it took its name is read before that of the CPU where it was made.
+    all.follow(&[comm(9, "true"), fork(9, 8)].concat());
+    assert_eq!(kept(&mut all, &[of(8, 0), of(9, 0)]), [9]);
+}
+
+#[test]
 fn events_without_cgroup_take_the_one_their_process_was_last_seen_in() {
     let mut all = selection(&config(&["namespace=shop"], &[]));
     assert_eq!(
