@@ -54,18 +54,26 @@ fn growth_churn_and_faults_are_found_with_the_functions_that_make_them() {
         "--",
         program.to_str().unwrap(),
     ];
-    let output = memwide(&args);
-    assert_eq!(
-        output.status.code(),
-        Some(5),
-        "the command's exit code: {}",
-        text(&output.stderr)
-    );
-    assert!(
-        text(&output.stderr).contains("printed"),
-        "what the command prints"
-    );
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut found = Value::Null;
+    // A busy machine loses some, and says so: then it is recorded once more.
+    for _ in 0..8 {
+        let output = memwide(&args);
+        assert_eq!(
+            output.status.code(),
+            Some(5),
+            "the command's exit code: {}",
+            text(&output.stderr)
+        );
+        assert!(
+            text(&output.stderr).contains("printed"),
+            "what the command prints"
+        );
+        found = serde_json::from_slice(&output.stdout).unwrap();
+        let lost = |key: &str| found["completeness"][key].as_u64().unwrap();
+        if lost("lost") == 0 && lost("lost_samples") == 0 {
+            break;
+        }
+    }
     let all = [topics(&found, "findings"), topics(&found, "cannot_tell")].concat();
     let says = |topic: &str, part: &str| {
         all.iter()
@@ -77,9 +85,7 @@ fn growth_churn_and_faults_are_found_with_the_functions_that_make_them() {
         .filter(|row| row["event"] == "minor-faults")
         .filter_map(|row| row["samples"].as_u64())
         .sum();
-    // A busy machine loses some, and says so.
-    let lost = ["lost", "lost_samples"].map(|key| found["completeness"][key].as_u64().unwrap());
-    assert!(faults + lost[0].max(lost[1]) >= 65_536, "{found:#}");
+    assert!(faults >= 65_536, "{found:#}");
     let steps = found["steps"].as_array().unwrap();
     let step = |name: &str| steps.iter().find(|step| step["step"] == name).unwrap();
     if step("tracepoints")["available"] == false {
