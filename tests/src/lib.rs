@@ -9,6 +9,7 @@
 pub mod ask;
 mod deployment;
 pub mod generated;
+mod https;
 pub mod measured;
 mod pipeline;
 mod processes;
@@ -17,6 +18,7 @@ pub mod sharing;
 mod wait;
 
 pub use deployment::{Deployment, Setup};
+pub use https::Https;
 pub use pipeline::{Up, UpOptions, memwide, tools_missing};
 pub use processes::{Process, Running, children_of, kill_9, process_named};
 pub use wait::{until, until_some, within};

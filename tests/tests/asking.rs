@@ -7,10 +7,10 @@
 )]
 
 use memwide_simulator::Fleet;
-use memwide_tests::{Up, UpOptions, tools_missing, until, until_some};
+use memwide_tests::{Https, Running, Up, UpOptions, tools_missing, until, until_some};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -82,59 +82,21 @@ fn commands_ask_a_server() {
 /// Somebody who is told of rules over HTTPS.
 struct Hook {
     url: String,
-    server: Child,
+    _server: Running,
     /// Bodies of what it was told.
     told: Receiver<String>,
-}
-
-impl Drop for Hook {
-    fn drop(&mut self) {
-        drop(self.server.kill());
-        drop(self.server.wait());
-    }
 }
 
 impl Hook {
     /// `None`, said loudly, without `openssl`. Its certificate is `cert.pem` in the folder.
     fn start(folder: &Path) -> Option<Self> {
-        let made = Command::new("openssl")
-            .args([
-                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-            ])
-            .args([
-                "-subj",
-                "/CN=localhost",
-                "-keyout",
-                "key.pem",
-                "-out",
-                "cert.pem",
-            ])
-            .args(["-addext", "subjectAltName=DNS:localhost"])
-            .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-            .current_dir(folder)
-            .output();
-        if !made.is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: there is no `openssl`");
-            return None;
-        }
-        let mut server = Command::new("openssl")
-            .args(["s_server", "-accept", "127.0.0.1:0", "-key", "key.pem"])
-            .args(["-cert", "cert.pem"])
-            .current_dir(folder)
-            .stdin(Stdio::piped())
-            .stderr(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(server.stdout.take().unwrap());
-        let mut line = String::new();
-        while !line.starts_with("ACCEPT") {
-            line.clear();
-            assert!(said.read_line(&mut line).unwrap() > 0, "openssl ended");
-        }
-        let port = line.trim().rsplit(':').next().unwrap();
+        let Https {
+            mut server,
+            mut said,
+            port,
+        } = Https::start(folder, &[], Stdio::piped())?;
         let url = format!("https://localhost:{port}/hook");
-        let mut answer = server.stdin.take().unwrap();
+        let mut answer = server.0.stdin.take().unwrap();
         let (send, told) = sync_channel(8);
         // Answers at once, and more than once: whoever tells gives up and tells again.
         std::thread::spawn(move || {
@@ -142,7 +104,11 @@ impl Hook {
                 drop(send.try_send(body));
             }
         });
-        Some(Self { url, server, told })
+        Some(Self {
+            url,
+            _server: server,
+            told,
+        })
     }
 }
 
@@ -290,7 +256,8 @@ fn on_a_terminal(up: &Up, keys: &[(&str, &str)]) -> (String, Option<i32>, bool) 
 /// The terminal interface: rows, a filter, what is behind a row; it leaves the terminal as it was, however it ends.
 fn top(up: &Up) {
     let keys = [
-        ("q quit", "/"),
+        // With the first answer: Enter looks behind a row.
+        ("samples▼", "/"),
         ("take it", "host=sim-1\r"),
         ("filter: host=sim-1 ", "\r"),
         ("by host", "k"),

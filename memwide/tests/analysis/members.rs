@@ -3,11 +3,11 @@
 use crate::program::{HITM, LOAD, Made, build, write};
 use crate::run::{json, text};
 use memwide_model::DataSrc;
-use memwide_tests::Running;
 use memwide_tests::programs::{Builder, Program};
+use memwide_tests::{Https, Running};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::BufRead as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -173,43 +173,10 @@ fn a_damaged_program_is_named_beside_every_answer() {
 
 /// Serves a folder over https at `localhost`, with a certificate made here; `None`, said loudly, without `openssl`.
 fn serve(folder: &Path) -> Option<(Running, u16)> {
-    let made = Command::new("openssl")
-        .args([
-            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-        ])
-        .args([
-            "-subj",
-            "/CN=localhost",
-            "-keyout",
-            "key.pem",
-            "-out",
-            "cert.pem",
-        ])
-        .args(["-addext", "subjectAltName=DNS:localhost"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .current_dir(folder)
-        .output();
-    if !made.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: there is no `openssl`");
-        return None;
-    }
-    let mut child = Command::new("openssl")
-        .args(["s_server", "-accept", "127.0.0.1:0", "-key", "key.pem"])
-        .args(["-cert", "cert.pem", "-WWW"])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = BufReader::new(child.stdout.take().unwrap());
-    let server = Running(child);
-    let mut lines = said.lines().map_while(Result::ok);
-    let line = lines.find(|line| line.starts_with("ACCEPT"));
-    let port = line.and_then(|line| line.rsplit(':').next()?.trim().parse().ok());
+    let Https { server, said, port } = Https::start(folder, &["-WWW"], Stdio::null())?;
     // Whoever writes into a closed pipe ends.
-    std::thread::spawn(move || lines.for_each(drop));
-    Some((server, port?))
+    std::thread::spawn(move || said.lines().map_while(Result::ok).for_each(drop));
+    Some((server, port))
 }
 
 #[test]
