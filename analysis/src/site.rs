@@ -57,6 +57,8 @@ pub struct Site<'a> {
 pub struct SiteFilter {
     pub(crate) functions: Vec<String>,
     pub(crate) dsos: Vec<String>,
+    /// A site counted.
+    met: bool,
 }
 
 impl SiteFilter {
@@ -65,13 +67,21 @@ impl SiteFilter {
         self.functions.is_empty() && self.dsos.is_empty()
     }
 
+    /// Whether something was asked of sites and none counted.
+    pub fn unfit(&self) -> bool {
+        !self.is_empty() && !self.met
+    }
+
     /// Whether a site counts: by its function, or what the kernel does for it.
-    pub fn takes(&self, site: &Site<'_>) -> bool {
+    pub fn takes(&mut self, site: &Site<'_>) -> bool {
         let is_one = |all: &[String], fits: &dyn Fn(&str) -> bool| {
             all.is_empty() || all.iter().any(|one| fits(one))
         };
         let function = |name: &str| name == site.function || Some(name) == site.kernel;
-        is_one(&self.functions, &function) && is_one(&self.dsos, &|dso| base_name(dso) == site.dso)
+        let is_taken = is_one(&self.functions, &function)
+            && is_one(&self.dsos, &|dso| base_name(dso) == site.dso);
+        self.met |= is_taken;
+        is_taken
     }
 }
 

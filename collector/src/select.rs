@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use memwide_perf_abi::{Attr, RawRecord, Record, Records, sample};
+use memwide_perf_abi::{Attr, Comm, RawRecord, Record, Records, sample};
 use memwide_proto::v1::{EventDesc, Workload};
 use memwide_service::pattern::fits;
 
@@ -140,11 +140,19 @@ impl Selection {
         let mut named = HashSet::new();
         for record in Records::new(records).map_while(Result::ok) {
             match Record::parse(record) {
-                Ok(Record::Comm(comm)) if comm.pid == comm.tid => drop(named.insert(comm.pid)),
-                Ok(Record::Fork(task)) if named.contains(&task.pid) => continue,
+                Ok(Record::Comm(comm)) if comm.pid == comm.tid => {
+                    self.name(&comm);
+                    named.insert(comm.pid);
+                }
+                Ok(Record::Fork(task)) if task.pid != task.ppid && !named.contains(&task.pid) => {
+                    // It has its parent's name until it takes another.
+                    if let Some(parent) = self.processes.get(&task.ppid).copied() {
+                        self.processes.insert(task.pid, parent);
+                    }
+                }
+                Ok(Record::Exit(task)) if task.pid == task.tid => self.ended.push(task.pid),
                 _ => {}
             }
-            self.follow_one(record);
         }
     }
 
@@ -152,28 +160,17 @@ impl Selection {
     pub(crate) fn meet(&mut self, records: &[u8]) {
         for record in Records::new(records).map_while(Result::ok) {
             if let Ok(Record::Comm(comm)) = Record::parse(record)
+                && comm.pid == comm.tid
                 && !self.processes.contains_key(&comm.pid)
             {
-                self.follow_one(record);
+                self.name(&comm);
             }
         }
     }
 
-    fn follow_one(&mut self, record: RawRecord<'_>) {
-        match Record::parse(record) {
-            Ok(Record::Comm(comm)) if comm.pid == comm.tid => {
-                let name = String::from_utf8_lossy(comm.comm).into_owned();
-                self.enter(comm.pid, |rule| rule.fits_name(&name));
-            }
-            Ok(Record::Fork(task)) if task.pid != task.ppid => {
-                // It has its parent's name until it takes another.
-                if let Some(parent) = self.processes.get(&task.ppid).copied() {
-                    self.processes.insert(task.pid, parent);
-                }
-            }
-            Ok(Record::Exit(task)) if task.pid == task.tid => self.ended.push(task.pid),
-            _ => {}
-        }
+    fn name(&mut self, comm: &Comm<'_>) {
+        let name = String::from_utf8_lossy(comm.comm).into_owned();
+        self.enter(comm.pid, |rule| rule.fits_name(&name));
     }
 
     fn enter(&mut self, pid: u32, fits: impl Fn(&Rule) -> bool) {

@@ -66,6 +66,7 @@ pub use kallsyms::{Kallsyms, ModuleSymbols};
 pub use limits::Limits;
 pub use loads::{Loads, address_of_symbol};
 pub use modules::{LoadedModule, parse_modules};
+pub use relative::KERNEL_STARTS;
 pub use segments::{Access, Segment, Segments};
 pub use symbols::{Flags, Source, Symbol, Symbols, SymbolsBuilder};
 pub use table::{Gap, RANK_DWARF, SymbolTable};

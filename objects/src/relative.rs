@@ -3,6 +3,9 @@
 use crate::places::Places;
 use crate::{Flags, SymbolTable, Symbols, SymbolsBuilder};
 
+/// Symbols that stand where the kernel's code begins, the better one first.
+pub const KERNEL_STARTS: [&str; 2] = ["_text", "_stext"];
+
 /// Set in every address of a 64-bit kernel.
 const KERNEL_BIT: u64 = 1 << 63;
 
@@ -17,9 +20,8 @@ impl SymbolTable {
                 .map(|symbol| symbol.start)
                 .filter(|start| *start >= KERNEL_BIT)
         };
-        is_kernel
-            .then(|| named("_text").or_else(|| named("_stext")))
-            .flatten()
+        let start = || KERNEL_STARTS.iter().find_map(|name| named(name));
+        is_kernel.then(start).flatten()
     }
 
     /// The same symbols as distances from `base`, without segments. What lies below is per-CPU: no place in memory.

@@ -7,8 +7,8 @@ use crate::machine::module_name;
 use crate::symbols::{Object, What};
 use crate::table::KERNEL_HALF;
 use memwide_objects::{
-    DebugInfo, DebugSections, Limits, Loads, Segments, SymbolTable, address_of_symbol,
-    parse_modules,
+    DebugInfo, DebugSections, KERNEL_STARTS, Limits, Loads, Segments, SymbolTable,
+    address_of_symbol, parse_modules,
 };
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -20,9 +20,6 @@ const CODE_MAX: usize = 1 << 20;
 
 /// Memory of the kernel that runs.
 const LIVE: &str = "/proc/kcore";
-
-/// Where the kernel begins, as its symbols say it; what the addresses in its table are distances from.
-const STARTS: [&str; 2] = ["_text", "_stext"];
 
 /// What helps where there is no code.
 const REMEDY: &str = "record with `perf record --kcore`, name the ELF file of the kernel (-k vmlinux), or run as root on the \
@@ -55,7 +52,7 @@ impl KernelFile {
                     "it is not the kernel that was recorded, its build id differs",
                 ));
             }
-            let start = address_of_symbol(&bytes, &STARTS);
+            let start = address_of_symbol(&bytes, &KERNEL_STARTS);
             let start =
                 start.ok_or_else(|| named("no symbol _text in it tells where it begins"))?;
             let loads = File::open(path).map_err(|error| named(&error.to_string()))?;
@@ -192,10 +189,10 @@ fn starts() -> Result<Vec<u64>, String> {
         let line = line.map_err(failed)?;
         let mut parts = line.split_ascii_whitespace();
         let (address, name) = (parts.next(), parts.nth(1));
-        if name.is_some_and(|name| STARTS.contains(&name)) {
+        if name.is_some_and(|name| KERNEL_STARTS.contains(&name)) {
             found.extend(address.and_then(|text| u64::from_str_radix(text, 16).ok()));
         }
-        if found.len() == STARTS.len() {
+        if found.len() == KERNEL_STARTS.len() {
             break;
         }
     }

@@ -90,14 +90,12 @@ fn take(tables: &Tables, brought: &Brought) -> Result<Taken, Status> {
     }
     // Better names of a few functions are worth less than names of all.
     let names = |loaded: &Loaded| loaded.table().functions().len();
-    if let Some((known, _)) = tables.find(mapping, kind)
-        && before > 0
-        && names(&known) > names(&taken.loaded).saturating_mul(2)
-    {
+    let known = tables.find(mapping, kind).map(|(known, _)| known);
+    let more = known.as_deref().map_or(0, names);
+    if before > 0 && more > names(&taken.loaded).saturating_mul(2) {
         return Err(Status::failed_precondition(format!(
-            "it names {} functions, and {} have names already: is it the whole file?",
-            names(&taken.loaded),
-            names(&known)
+            "it names {} functions, and {more} have names already: is it the whole file?",
+            names(&taken.loaded)
         )));
     }
     if taken.loaded.table().holds_code() || kind == Kind::Kernel {
@@ -105,7 +103,7 @@ fn take(tables: &Tables, brought: &Brought) -> Result<Taken, Status> {
         taken.kept = committed.kept;
         return Ok(taken);
     }
-    let Some((base, _)) = tables.find(mapping, kind) else {
+    let Some(base) = known else {
         let rank = taken.loaded.rank();
         taken.kept = tables.put_names(mapping, identity, rank, &brought.bytes);
         return Ok(taken);

@@ -32,9 +32,8 @@ pub(super) struct Reader {
     tracepoints: Tracepoints,
     callers: usize,
     buffer: String,
-    /// Which sites count, and whether any did.
+    /// Which sites count.
     sites: SiteFilter,
-    fits: bool,
 }
 
 impl Reader {
@@ -48,7 +47,6 @@ impl Reader {
             callers,
             buffer: String::new(),
             sites,
-            fits: false,
         }
     }
 
@@ -78,7 +76,6 @@ impl Reader {
         };
         let site = Site::of(sample, sites, &mut self.buffer);
         let counts = counts && self.sites.takes(&site);
-        self.fits |= counts;
         if take(&mut self.allocs, sample, &event, site, counts) {
             self.seen += 1;
             self.partial |= !is_whole(sample.event);
@@ -92,7 +89,6 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
     }
     let mut file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
     let sites = file.take_sites();
-    let by_site = !sites.is_empty();
     let names = file.recording().events().clone();
     let records = |call: &str| {
         let ends = |name: &str| name.ends_with(call);
@@ -103,7 +99,7 @@ pub(crate) fn run(args: &AllocsArgs) -> Result<(), Failure> {
         |record, _| reader.borrow_mut().record(record),
         |sample, counts| reader.borrow_mut().add(sample, counts),
     )?;
-    left.unfit |= by_site && !reader.borrow().fits;
+    left.unfit |= reader.borrow().sites.unfit();
     let lost = left.lost_records();
     let Reader {
         allocs,

@@ -13,21 +13,17 @@ pub(crate) fn run(args: &FaultsArgs) -> Result<(), Failure> {
         return answered;
     }
     let mut file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
-    let sites = file.take_sites();
+    let mut sites = file.take_sites();
     let events = file.recording().events().clone();
     let mut faults = Faults::default();
     let (mut others, mut buffer) = (0_u64, String::new());
     let callers = args.sites.callers;
-    let mut fits = sites.is_empty();
     let mut left = file.each(|sample| match Fault::of(sample, callers, &mut buffer) {
-        Some(fault) if sites.takes(&fault.site) => {
-            fits = true;
-            faults.add(&fault);
-        }
+        Some(fault) if sites.takes(&fault.site) => faults.add(&fault),
         Some(_) => {}
         None => others += 1,
     })?;
-    left.unfit |= !fits;
+    left.unfit |= sites.unfit();
     let mut listing = Listing::default()
         .column("faults", "faults", "events")
         .column("share", "share", "ratio")

@@ -56,8 +56,6 @@ pub(super) struct State {
     /// Who is asked for, and where.
     filter: Filter,
     sites: SiteFilter,
-    /// Whether anything of it was seen.
-    fits: bool,
     told: Told,
     stack: Vec<Frame>,
     partial: bool,
@@ -124,7 +122,6 @@ impl Reader {
         };
         let site = Site::of(sample, sites, &mut self.buffer);
         let counts = counts && self.state.sites.takes(&site);
-        self.state.fits |= counts;
         if by_tracepoint {
             self.state
                 .tracepoint(&self.tracepoints, sample, site, counts);
@@ -159,7 +156,7 @@ pub(crate) fn run(args: &OffcpuArgs) -> Result<(), Failure> {
         |sample, counts| reader.borrow_mut().add(sample, counts),
     )?;
     let state = reader.into_inner().finish();
-    left.unfit |= !state.sites.is_empty() && !state.fits;
+    left.unfit |= state.sites.unfit();
     if args.folded {
         let mut out = io::BufWriter::new(io::stdout().lock());
         let lines = state.off.stacks().folded();

@@ -19,8 +19,7 @@ pub(crate) fn run(args: &RssArgs) -> Result<(), Failure> {
         return answered;
     }
     let mut file = OnFile::open(&args.file.input, &args.file.samples, wanted())?;
-    let only = file.take_sites();
-    let mut fits = only.is_empty();
+    let mut only = file.take_sites();
     let recording = file.recording();
     let tracing = recording.tracing_data().map(AsRef::as_ref);
     let tracepoints = Tracepoints::new(recording.events(), tracing);
@@ -38,7 +37,6 @@ pub(crate) fn run(args: &RssArgs) -> Result<(), Failure> {
             if !only.takes(&site) {
                 return;
             }
-            fits = true;
             changes += 1;
             partial |= !is_whole(sample.event);
             rss.add(&Change {
@@ -52,7 +50,7 @@ pub(crate) fn run(args: &RssArgs) -> Result<(), Failure> {
             });
         }
     })?;
-    left.unfit |= !fits;
+    left.unfit |= only.unfit();
     let mut listing = Listing::default()
         .column("net_bytes", "net", "bytes")
         .wide("grown_bytes", "grown", "bytes")

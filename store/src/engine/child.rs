@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::ListenerExt as _;
+use memwide_service::config::Secret;
 use rustix::process::{Pid, Signal};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -66,8 +67,8 @@ pub fn run_child(options: EngineOptions) -> Result<(), StoreError> {
         reads: reads.queue(),
         inserts: inserts.queue(),
         stopper,
-        writer_password,
-        reader_password,
+        writer_password: Secret::new(writer_password),
+        reader_password: Secret::new(reader_password),
         databases: options.databases,
         host: rustix::system::uname()
             .nodename()

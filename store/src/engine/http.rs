@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use memwide_service::config::Secret;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
@@ -35,8 +36,8 @@ pub(super) struct Face {
     pub(super) reads: SyncSender<Job>,
     pub(super) inserts: SyncSender<Job>,
     pub(super) stopper: Stopper,
-    pub(super) writer_password: String,
-    pub(super) reader_password: String,
+    pub(super) writer_password: Secret,
+    pub(super) reader_password: Secret,
     pub(super) databases: Vec<String>,
     pub(super) host: String,
     /// The most a statement of the reader may use, in bytes.
@@ -124,8 +125,8 @@ impl Face {
             return Err(exception(1003, "SERVER_STOPPING", "the engine is stopping"));
         }
         let reader = match asked.user.as_str() {
-            user if user == WRITER && same(&asked.password, &self.writer_password) => false,
-            user if user == READER && same(&asked.password, &self.reader_password) => true,
+            user if user == WRITER && self.writer_password.is(&asked.password) => false,
+            user if user == READER && self.reader_password.is(&asked.password) => true,
             user => {
                 let words = format!(
                     "{user}: Authentication failed: password is incorrect, or there is no user with such name"
@@ -383,15 +384,6 @@ pub fn reader_may_set(name: &str) -> bool {
         "timeout_overflow_mode",
     ];
     NAMES.contains(&name) || name.starts_with("output_format_")
-}
-
-/// Compares two secrets without telling by time how much of them is equal.
-fn same(a: &str, b: &str) -> bool {
-    a.len() == b.len()
-        && a.bytes()
-            .zip(b.bytes())
-            .fold(0, |all, (x, y)| all | (x ^ y))
-            == 0
 }
 
 fn is_insert(text: &[u8]) -> bool {
