@@ -125,9 +125,7 @@ impl Config {
                 return None;
             }
             let why = resolve(event, self.callchain_frames_max, machine).err()?;
-            let is_set_wrong =
-                event.period == Some(0) || event.freq.is_some() || event.name == AUTO;
-            (why.is_unknown || is_set_wrong).then_some(why)
+            why.fault.is_everywhere().then_some(why)
         };
         let events = self.events.iter().enumerate();
         events

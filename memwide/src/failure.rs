@@ -21,10 +21,12 @@ impl Failure {
         }
     }
 
-    /// Events cannot be recorded or counted: a name that nobody has is wrong usage.
+    /// Events cannot be recorded or counted: a name that nobody has, or that is written wrongly, is wrong usage.
     pub(crate) fn of_events(error: RecordError) -> Self {
         match error {
-            RecordError::UnknownEvent { .. } => Self::usage(error),
+            RecordError::UnknownEvent { .. } | RecordError::MisreadEvent { .. } => {
+                Self::usage(error)
+            }
             error => error.into(),
         }
     }

@@ -492,8 +492,20 @@ fn what_cannot_be_recorded_is_said_with_the_remedy_and_leaves_nothing() {
     refused(
         at,
         &["-o", "x", "-e", "mem:zzz", "--", "true"],
+        64,
+        &["cannot read the event mem:zzz", "mem:0xADDR/LEN:rw"],
+    );
+    refused(
+        at,
+        &["-o", "x", "-e", "page-faults:zz", "--", "true"],
+        64,
+        &["`z` is no modifier"],
+    );
+    refused(
+        at,
+        &["-o", "x", "-e", "no_such_pmu/a=1/", "--", "true"],
         1,
-        &["mem:0xADDR/LEN:rw"],
+        &["no such PMU", "/sys/bus/event_source/devices"],
     );
     refused(
         at,

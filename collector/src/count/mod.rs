@@ -154,10 +154,10 @@ impl Counters {
 /// Nobody has an event of this name: it is misspelt.
 pub(crate) fn unknown(name: &str, machine: &Machine) -> Option<RecordError> {
     let absent = names::find(name, machine).err()?;
-    absent.is_unknown.then(|| RecordError::UnknownEvent {
-        name: name.to_owned(),
-        remedy: absent.remedy,
-    })
+    absent
+        .fault
+        .is_everywhere()
+        .then(|| RecordError::absent(name, absent))
 }
 
 /// A process is counted wherever it runs, its threads apart; a machine CPU by CPU.

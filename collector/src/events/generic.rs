@@ -89,7 +89,7 @@ pub(crate) fn generic(name: &str) -> Option<Result<EventSpec, Absent>> {
     {
         let reason = format!("`{letter}` is no modifier");
         let remedy = "u counts user mode, k the kernel, h a hypervisor";
-        return Some(Err(Absent::new(tier, reason, remedy)));
+        return Some(Err(Absent::misread(tier, reason, remedy)));
     }
     let mut attr = base_attr(kind, config, BASE);
     exclude(&mut attr, modifiers);

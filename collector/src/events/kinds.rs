@@ -174,7 +174,7 @@ pub(super) fn tracing(machine: &Machine) -> Result<PathBuf, Absent> {
 /// `mem:0xADDR[/LEN][:rwx]`, each access a sample. `rest` is what follows `mem:`.
 pub(super) fn breakpoint(name: &str, rest: &str) -> Result<EventSpec, Absent> {
     let absent = |reason: &str| {
-        Absent::new(
+        Absent::misread(
             Tier::Software,
             reason,
             "write it as mem:0xADDR/LEN:rw with LEN 1, 2, 4 or 8",

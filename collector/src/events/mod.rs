@@ -25,4 +25,4 @@ pub(crate) use plan::AUTO;
 #[cfg(test)]
 pub(crate) use rings::side_band_layout;
 pub(crate) use rings::{DUMMY, ring_sizes, side_band_attr};
-pub(crate) use spec::{Absent, BASE, EventSpec, base_attr, is_counted, is_fault, resolve};
+pub(crate) use spec::{Absent, BASE, EventSpec, Fault, base_attr, is_counted, is_fault, resolve};

@@ -35,7 +35,7 @@ pub(super) fn event(
 ) -> Result<EventSpec, Absent> {
     let (terms, modifiers) = rest.rsplit_once('/').ok_or_else(|| {
         let remedy = "write it as PMU/TERM,TERM=VALUE/";
-        Absent::new(Tier::Precise, "its second slash is missing", remedy)
+        Absent::misread(Tier::Precise, "its second slash is missing", remedy)
     })?;
     let (pmu, found_as) = find(pmu_name, machine)?;
     let mut builder = Terms {
@@ -153,6 +153,10 @@ fn why_not(name: &str, machine: &Machine) -> Absent {
             "only AMD CPUs have IBS; this CPU's source is cpu/mem-loads/",
             "",
         ),
+        _ if !is_of_memory(name) => (
+            "this machine has no such PMU",
+            "list those it has: ls /sys/bus/event_source/devices",
+        ),
         _ if machine.is_virtual() => (
             "this is a virtual machine whose hypervisor passes no PMU with memory sampling on",
             "use a bare-metal host or an instance type with a full virtual PMU",
@@ -164,6 +168,13 @@ fn why_not(name: &str, machine: &Machine) -> Absent {
         _ => ("this machine has no such PMU", ""),
     };
     Absent::new(Tier::Precise, reason, remedy)
+}
+
+/// What samples memory on some machine.
+fn is_of_memory(pmu: &str) -> bool {
+    ["cpu", "ibs_", "arm_spe"]
+        .iter()
+        .any(|start| pmu.starts_with(start))
 }
 
 struct Terms<'a> {

@@ -39,8 +39,25 @@ pub(crate) struct Absent {
     pub(crate) tier: Tier,
     pub(crate) reason: String,
     pub(crate) remedy: String,
+    pub(crate) fault: Fault,
+}
+
+/// Whose fault it is that an event is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// This machine or this kernel lacks it.
+    Machine,
     /// No machine has an event of this name.
-    pub(crate) is_unknown: bool,
+    Name,
+    /// The name is there, what stands beside it is written wrongly.
+    Spelling,
+}
+
+impl Fault {
+    /// It is not there on any machine.
+    pub(crate) fn is_everywhere(self) -> bool {
+        self != Self::Machine
+    }
 }
 
 impl Absent {
@@ -49,7 +66,15 @@ impl Absent {
             tier,
             reason: reason.into(),
             remedy: remedy.into(),
-            is_unknown: false,
+            fault: Fault::Machine,
+        }
+    }
+
+    /// It cannot be read; `remedy`: how it is written.
+    pub(super) fn misread(tier: Tier, reason: impl Into<String>, remedy: &str) -> Self {
+        Self {
+            fault: Fault::Spelling,
+            ..Self::new(tier, reason, remedy)
         }
     }
 
@@ -77,7 +102,7 @@ impl Absent {
             near => format!("did you mean {}? ", near.join(" or ")),
         };
         Self {
-            is_unknown: true,
+            fault: Fault::Name,
             ..Self::new(tier, reason, format!("{meant}{remedy}"))
         }
     }
@@ -114,11 +139,11 @@ pub(crate) fn resolve(
     let name = event.name.as_str();
     if event.period == Some(0) || event.freq == Some(0) {
         let remedy = "give a period of at least 1";
-        return Err(Absent::new(Tier::Software, "its period is 0", remedy));
+        return Err(Absent::misread(Tier::Software, "its period is 0", remedy));
     }
     let mut spec = if name == AUTO {
         let remedy = "give periods to events by their names; `memwide doctor` lists them";
-        return Err(Absent::new(
+        return Err(Absent::misread(
             Tier::Software,
             "`auto` takes no settings",
             remedy,
@@ -145,7 +170,7 @@ pub(crate) fn resolve(
     match (event.period, event.freq) {
         (Some(_), Some(_)) => {
             let remedy = "remove one of the two";
-            return Err(Absent::new(
+            return Err(Absent::misread(
                 spec.tier,
                 "both `period` and `freq` are given",
                 remedy,
@@ -157,7 +182,7 @@ pub(crate) fn resolve(
         }
         (None, Some(_)) => {
             let reason = "`freq` is for clocks: a kernel-chosen period makes counts incomparable";
-            return Err(Absent::new(spec.tier, reason, "give a `period`"));
+            return Err(Absent::misread(spec.tier, reason, "give a `period`"));
         }
         (None, None) => {}
     }

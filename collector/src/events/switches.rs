@@ -25,14 +25,11 @@ pub(super) fn of_some_threads(name: &str, machine: &Machine) -> Option<Result<Ev
     let threads = threads.and_then(|digits| digits.parse::<u32>().ok());
     let threads = threads.filter(|n| n.is_power_of_two() && (2..=THREADS_MAX).contains(n));
     let Some(threads) = threads else {
-        return Some(Err(Absent {
-            is_unknown: true,
-            ..Absent::new(
-                Tier::Software,
-                "these are no threads to choose",
-                "write it as sched:sched_switch/threads=8/, with a power of two from 2 to 1024",
-            )
-        }));
+        return Some(Err(Absent::misread(
+            Tier::Software,
+            "these are no threads to choose",
+            "write it as sched:sched_switch/threads=8/, with a power of two from 2 to 1024",
+        )));
     };
     let spec = tracepoint(name, "sched", "sched_switch", machine);
     Some(spec.map(|spec| EventSpec {
@@ -58,6 +55,7 @@ fn filter(threads: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spec::Fault;
     use super::*;
 
     #[test]
@@ -84,7 +82,7 @@ mod tests {
             let name = format!("sched:sched_switch/{wrong}");
             let why = of_some_threads(&name, &machine).unwrap().unwrap_err();
             assert!(
-                why.is_unknown && why.remedy.contains("threads=8/"),
+                why.fault == Fault::Spelling && why.remedy.contains("threads=8/"),
                 "{wrong}"
             );
         }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::events::{Absent, Fault};
 use memwide_perf_abi::FileError;
 
 /// Why nothing was recorded. No file is left behind then.
@@ -25,6 +26,16 @@ pub enum RecordError {
         /// As it was asked for.
         name: String,
         /// What may have been meant, and where to look.
+        remedy: String,
+    },
+    /// The event is written wrongly: no machine would take it.
+    #[error("cannot read the event {name}: {reason}{}", then(remedy))]
+    MisreadEvent {
+        /// As it was asked for.
+        name: String,
+        /// What is wrong.
+        reason: String,
+        /// How it is written.
         remedy: String,
     },
     /// The kernel does not let it be opened.
@@ -93,6 +104,26 @@ pub enum RecordError {
         #[source]
         source: io::Error,
     },
+}
+
+impl RecordError {
+    /// An event that was asked for is not there.
+    pub(crate) fn absent(name: &str, absent: Absent) -> Self {
+        let (name, reason, remedy) = (name.to_owned(), absent.reason, absent.remedy);
+        match absent.fault {
+            Fault::Name => Self::UnknownEvent { name, remedy },
+            Fault::Spelling => Self::MisreadEvent {
+                name,
+                reason,
+                remedy,
+            },
+            Fault::Machine => Self::Event {
+                name,
+                reason,
+                remedy,
+            },
+        }
+    }
 }
 
 fn then(remedy: &str) -> String {

@@ -44,7 +44,8 @@ pub(super) fn wanted(
     let named: Vec<&str> = options.events.iter().flat_map(|list| split(list)).collect();
     let mut all = Vec::new();
     for name in if named.is_empty() { &FAULTS } else { &*named } {
-        let spec = find(name, options, machine).map_err(|absent| refused(name, absent))?;
+        let spec =
+            find(name, options, machine).map_err(|absent| RecordError::absent(name, absent))?;
         all.push(Wanted {
             spec,
             optional: false,
@@ -93,19 +94,6 @@ pub(super) fn optional(
         }
     }
     all
-}
-
-fn refused(name: &str, absent: Absent) -> RecordError {
-    let (name, reason, remedy) = (name.to_owned(), absent.reason, absent.remedy);
-    if absent.is_unknown {
-        RecordError::UnknownEvent { name, remedy }
-    } else {
-        RecordError::Event {
-            name,
-            reason,
-            remedy,
-        }
-    }
 }
 
 fn find(name: &str, options: &RecordOptions, machine: &Machine) -> Result<EventSpec, Absent> {
