@@ -103,6 +103,48 @@ pub enum HoldError {
         /// Bucket of the record.
         bucket: &'static str,
     },
+    /// Another run works on the store.
+    #[error(
+        "another `memwide redecode` works on this store: {who}; wait until it has ended (one that is not renewed for {life_s} s \
+         is over)"
+    )]
+    Taken {
+        /// Who, and since when.
+        who: String,
+        /// Seconds after which a silent one is over.
+        life_s: u64,
+    },
+    /// This run was not heard of for so long that another one began.
+    #[error(
+        "this run was not heard of for a while (it or NATS stood still), and {who} has begun another; what is stored is as it \
+         was, or wholly made: run it again when the other has ended"
+    )]
+    Lost {
+        /// Who has it.
+        who: String,
+    },
+    /// NATS stays away.
+    #[error(
+        "NATS did not {what} within {waited_s} s; see that it runs and is reached, then try again"
+    )]
+    Away {
+        /// What was asked for.
+        what: &'static str,
+        /// How long.
+        waited_s: u64,
+    },
+    /// NATS is there and does not let this one in.
+    #[error(
+        "NATS at {url} does not let `memwide redecode` in; set `token` in [nats] as the aggregators and sinks have it \
+         (or MEMWIDE_NATS__TOKEN)"
+    )]
+    NotLetIn {
+        /// The servers.
+        url: String,
+    },
+    /// What this process is cannot be found out.
+    #[error("cannot read /proc")]
+    Machine(#[source] std::io::Error),
 }
 
 /// Why an aggregator ended.

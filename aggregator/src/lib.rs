@@ -40,4 +40,5 @@ pub use nats_server::{server_config, server_trouble};
 pub use rows::Rows;
 pub use server::serve;
 pub use sink::hold::{Hold, Sinks};
+pub use sink::lease::Lease;
 pub use sink::{sink, sink_into};

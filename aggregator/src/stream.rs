@@ -1,6 +1,7 @@
 //! The connection to NATS and the stream: made with the settings that the fence rests on, refused with others.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::{self, stream};
@@ -58,6 +59,7 @@ pub(crate) async fn connect(
     }
     let condition = readiness.expect("nats", away(&config.url));
     let url = config.url.clone();
+    let told = AtomicBool::new(false);
     let mut options = async_nats::ConnectOptions::new()
         .name(format!("memwide-{name}"))
         .retry_on_initial_connect()
@@ -73,6 +75,17 @@ pub(crate) async fn connect(
             match &event {
                 async_nats::Event::Connected => condition.holds(),
                 async_nats::Event::Disconnected => condition.fails(away(&url)),
+                event if is_refusal(event) => {
+                    condition.fails(not_let_in(&url));
+                    // ATOMICS: said once; nothing else hangs on it.
+                    if !told.swap(true, Ordering::Relaxed) {
+                        tracing::error!(
+                            client = name,
+                            url,
+                            "NATS does not let this client in; set `token` as the server has it"
+                        );
+                    }
+                }
                 _ => {}
             }
             heard(name, &event);
@@ -95,6 +108,20 @@ pub(crate) async fn connect(
 
 fn away(url: &str) -> String {
     format!("no server answers at {url}; trying on")
+}
+
+pub(crate) fn not_let_in(url: &str) -> String {
+    format!("NATS at {url} does not let this client in; set `token` of [nats] as the server has it")
+}
+
+/// The server's word on a token or password that is not its own; the client tries on all the same.
+fn is_refusal(event: &async_nats::Event) -> bool {
+    use async_nats::{ClientError, ConnectErrorKind, Event};
+    let kinds = [
+        ConnectErrorKind::AuthorizationViolation,
+        ConnectErrorKind::Authentication,
+    ];
+    matches!(event, Event::ClientError(ClientError::Other(text)) if kinds.iter().any(|kind| kind.to_string() == *text))
 }
 
 fn heard(name: &'static str, event: &async_nats::Event) {

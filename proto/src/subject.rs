@@ -12,6 +12,9 @@ pub const DEAD_LETTER_STREAM: &str = "MEMWIDE_DEAD";
 /// Key-value bucket of block records, one key a partition.
 pub const BLOCK_BUCKET: &str = "mw_blocks";
 
+/// Key in [`BLOCK_BUCKET`] that says who decodes days of the store again.
+pub const REDECODE_KEY: &str = "redecode";
+
 /// Subject of a partition's row blocks.
 pub fn data(partition: u16) -> String {
     format!("mw.d.{partition}")

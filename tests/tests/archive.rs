@@ -6,6 +6,8 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+use memwide_aggregator::{NatsConfig, Sinks};
+use memwide_service::config::Secret;
 use memwide_service::{CancellationToken, clock};
 use memwide_simulator::Fleet;
 use memwide_store::engine;
@@ -251,6 +253,7 @@ fn a_day_decoded_again_has_the_names_and_classes_of_now_and_its_totals() {
     archived.send("decoder-2", &with, at);
     let (totals, classes) = (archived.totals(), archived.classes());
     archived.make_old(&day);
+    one_run_at_a_time(&archived, &day);
     assert_ne!(archived.classes(), classes);
     assert_eq!(archived.totals(), totals);
 
@@ -327,6 +330,30 @@ fn a_day_decoded_again_has_the_names_and_classes_of_now_and_its_totals() {
         archived.number(functions),
         all + more.truth().samples(|_| true)
     );
+}
+
+/// While one run has the store, another ends at once and says who has it.
+fn one_run_at_a_time(archived: &Archived, day: &str) {
+    let (url, token) = archived.deployment.nats();
+    let config = NatsConfig {
+        url,
+        token: Secret::new(token),
+        ..NatsConfig::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (sinks, lease) = runtime.block_on(async {
+        let sinks = Sinks::find(&config).await.unwrap();
+        let lease = sinks.lease("host web-1, process 7").await.unwrap();
+        (sinks, lease)
+    });
+    let (code, _, said) = archived.redecode(&[day], &[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("another `memwide redecode` works on this store: host web-1, process 7"),
+        "{said}"
+    );
+    runtime.block_on(lease.release());
+    drop(sinks);
 }
 
 /// What was committed is in the archive, whichever decoder died when: its totals are those of the store.

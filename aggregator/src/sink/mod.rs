@@ -13,6 +13,7 @@ mod close;
 mod dead;
 pub(crate) mod hold;
 mod insert;
+pub(crate) mod lease;
 pub mod plan;
 mod reader;
 mod record;

@@ -7,6 +7,8 @@
 //! Each arrow is one compare-and-set, made before what it announces or after what it reports. Whoever comes later, after a
 //! death or beside a twin, does what the record says.
 
+use std::time::Duration;
+
 use memwide_proto::SCHEMA_VERSION;
 use memwide_proto::v1::BlockRecord;
 
@@ -86,9 +88,18 @@ pub fn open(record: BlockRecord, first: u64, last: u64, now_s: u64) -> BlockReco
     }
 }
 
-/// Whether somebody holds the partition: until then no block and no close is begun. A hold that nobody ends runs out.
-pub fn is_held(record: &BlockRecord, now_s: u64) -> bool {
-    record.held_until_s > now_s
+/// A sink waits at most so long for a hold that nobody ends, from when it first saw it.
+pub const HELD_AT_MOST: Duration = Duration::from_mins(5);
+
+/// Clocks of a sink and of whoever holds it may differ by so much, in seconds.
+const CLOCKS_DIFFER_S: u64 = 3_600;
+
+/// Whether somebody holds the partition: until then no block and no close is begun. `seen` is how long this very hold was seen
+/// already: that, and no clock, bounds it. One that ran out long ago, by whatever clock, holds nobody.
+pub fn is_held(record: &BlockRecord, now_s: u64, seen: Duration) -> bool {
+    record.held_until_s.saturating_add(CLOCKS_DIFFER_S) > now_s
+        && record.held_until_s != 0
+        && seen < HELD_AT_MOST
 }
 
 /// The record while somebody replaces rows; `None`: a block or a close is under way, and ends first.
@@ -193,7 +204,20 @@ mod tests {
             assert_eq!(held(&record, 400), None, "{record:?}");
         }
         let record = held(&between, 400).unwrap();
-        assert!(is_held(&record, 399) && !is_held(&record, 400));
+        let second = Duration::from_secs(1);
+        let cases = [
+            (399, Duration::ZERO, true),
+            (390, HELD_AT_MOST.saturating_sub(second), true),
+            (390, HELD_AT_MOST, false),
+            // The sink's clock is ahead, behind, far ahead.
+            (1_000, second, true),
+            (0, second, true),
+            (100_000, Duration::ZERO, false),
+        ];
+        for (now_s, seen, expected) in cases {
+            assert_eq!(is_held(&record, now_s, seen), expected, "{now_s} {seen:?}");
+        }
+        assert!(!is_held(&between, 1, Duration::ZERO));
         assert_eq!(released(&record), between);
         assert_eq!(
             todo(&record),

@@ -1,7 +1,7 @@
 //! A partition's sink.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::kv;
 use memwide_proto::{subject, v1};
@@ -47,6 +47,8 @@ pub(super) struct Worker {
     room: Arc<Semaphore>,
     /// Samples stored and not closed.
     waiting: u64,
+    /// The hold that was seen last, and since when.
+    held: Option<(u64, Instant)>,
 }
 
 /// What stopped a step.
@@ -94,6 +96,7 @@ impl Worker {
             vocabulary: Arc::default(),
             room,
             waiting: 0,
+            held: None,
         }
     }
 
@@ -112,15 +115,14 @@ impl Worker {
                     return Ok(());
                 }
                 Err(Break::Held) => {
-                    tracing::debug!(partition = self.partition, "held while rows are replaced");
-                    if self.sleep(LOOK_AGAIN).await {
+                    if self.wait_while_held().await? {
                         return Ok(());
                     }
                 }
                 Ok(()) | Err(Break::Overtaken) => {
                     tracing::warn!(
                         partition = self.partition,
-                        "another sink works on this partition too"
+                        "another sink, or a `memwide redecode` that has ended, changed the block record of this partition; beginning again from it"
                     );
                     if self.sleep(LOOK_AGAIN).await {
                         return Ok(());
@@ -128,6 +130,39 @@ impl Worker {
                 }
             }
         }
+    }
+
+    fn is_held(&mut self, record: &v1::BlockRecord) -> bool {
+        let (now_s, until_s) = (clock::unix_ns() / 1_000_000_000, record.held_until_s);
+        let known = self.held.filter(|(known, _)| *known == until_s);
+        let (_, since) = *self
+            .held
+            .insert(known.unwrap_or((until_s, clock::instant())));
+        let is_held = plan::is_held(record, now_s, since.elapsed());
+        if is_held && known.is_none() {
+            tracing::info!(
+                partition = self.partition,
+                at_most_s = plan::HELD_AT_MOST.as_secs(),
+                "held: `memwide redecode` replaces rows; what comes waits in the stream"
+            );
+        }
+        is_held
+    }
+
+    /// Until the hold is over; true when the process stops.
+    async fn wait_while_held(&mut self) -> Result<bool, SinkError> {
+        loop {
+            if self.sleep(LOOK_AGAIN).await {
+                return Ok(true);
+            }
+            match self.read_record().await? {
+                Ok(kept) if self.is_held(&kept.record) => {}
+                Ok(_) => break,
+                Err(_) => return Ok(true),
+            }
+        }
+        tracing::info!(partition = self.partition, "not held any more");
+        Ok(false)
     }
 
     /// Takes up what the record says and goes on from there.
@@ -157,10 +192,10 @@ impl Worker {
             if self.stop.is_cancelled() {
                 return Ok(Err(Break::Stopped));
             }
-            let now_s = clock::unix_ns() / 1_000_000_000;
-            if plan::is_held(&kept.record, now_s) {
+            if self.is_held(&kept.record) {
                 return Ok(Err(Break::Held));
             }
+            let now_s = clock::unix_ns() / 1_000_000_000;
             let (every_s, large) = (
                 self.config.close_every_s,
                 self.waiting >= self.config.close_rows,
@@ -489,13 +524,22 @@ impl Worker {
         Ok(Ok(kept))
     }
 
-    /// Writes the record; overtaken if it is not the one known.
+    /// Writes the record; overtaken, or held, if it is not the one known.
     async fn write(&mut self, kept: Kept) -> Step<Kept> {
         let written = go!(self
             .ask("block record", || record::write(&self.records, &kept))
             .await);
         self.busy = plan::is_busy(&kept.record);
-        Ok(written.ok_or(Break::Overtaken))
+        let Some(written) = written else {
+            let found = go!(self.read_record().await);
+            let is_held = self.is_held(&found.record);
+            return Ok(Err(if is_held {
+                Break::Held
+            } else {
+                Break::Overtaken
+            }));
+        };
+        Ok(Ok(written))
     }
 
     async fn ask<T, F>(&self, what: &'static str, request: impl FnMut() -> F) -> Step<T>

@@ -12,6 +12,8 @@ mod poison;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
+mod redecode;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod throughput;

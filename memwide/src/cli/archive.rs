@@ -70,7 +70,7 @@ pub(crate) struct RedecodeArgs {
     /// File with the key of an encrypted archive
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Decode and compare, replace nothing
+    /// Decode and compare in a database beside, change nothing in the store
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Replace a day although more of its samples would have no name than have none now

@@ -5,10 +5,11 @@ use crate::failure::Failure;
 use crate::output::{Listing, say};
 use crate::redecode::{At, Outcome, Remade, Where, redo};
 use anyhow::Context as _;
+use memwide_aggregator::Lease;
 use memwide_decoder::RedecodeError;
-use memwide_decoder::archive::ArchiveError;
-use memwide_service::telemetry;
+use memwide_decoder::archive::{ArchiveError, Day};
 use memwide_service::telemetry::Chain;
+use memwide_service::{clock, telemetry};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -38,11 +39,39 @@ pub(crate) fn run(args: &RedecodeArgs) -> Result<(), Failure> {
 }
 
 async fn all(args: &RedecodeArgs, at: &At) -> anyhow::Result<Vec<Remade>> {
-    at.store.migrate().await?;
+    let lease = at.sinks.lease(&who()).await?;
+    let remade = each(args, at, &lease).await;
+    lease.release().await;
+    remade
+}
+
+/// This run, for whoever comes meanwhile.
+fn who() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let (host, process) = (host.trim(), std::process::id());
+    let now_ns = clock::unix_ns();
+    let (day, second) = (Day::of(now_ns), now_ns / 1_000_000_000 % 86_400);
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    format!("host {host}, process {process}, since {day} {hour:02}:{minute:02} UTC")
+}
+
+async fn each(args: &RedecodeArgs, at: &At, lease: &Lease) -> anyhow::Result<Vec<Remade>> {
+    if args.dry_run {
+        let behind = at.store.migrations_behind().await?;
+        if !behind.is_empty() {
+            return Err(anyhow::anyhow!(
+                "the store has the schema of an older memwide ({} to come), and --dry-run changes nothing there; start a sink \
+                 of this version first, or leave --dry-run out: both bring it up to date",
+                behind.join(", ")
+            ));
+        }
+    } else {
+        at.store.migrate().await?;
+    }
     let redecoder = Arc::new(at.redecoder()?);
     let mut remade = Vec::new();
     for day in &args.days {
-        let one = redo(at, &redecoder, *day, args.dry_run, args.lose_names).await;
+        let one = redo(at, lease, &redecoder, *day, args.dry_run, args.lose_names).await;
         if let Outcome::Refused(why) = &one.outcome {
             say(&format!("{day}: {}", Chain(why.as_ref())));
         }

@@ -3,7 +3,7 @@
 use super::At;
 use crate::output::say;
 use anyhow::Context as _;
-use memwide_aggregator::{Cause, Rows};
+use memwide_aggregator::{Cause, Lease, Rows};
 use memwide_decoder::archive::{self, Day, Held};
 use memwide_decoder::{RedecodeError, Redecoder};
 use memwide_service::clock;
@@ -13,7 +13,6 @@ use memwide_store::schema::{Difference, RemadeDay, Totals};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Rows that are built before they go to the store, bytes before compression.
@@ -27,9 +26,6 @@ const CLOSE_ROWS: u64 = 1_000_000;
 
 /// Seconds of ingest time that a partition's pieces are spread over.
 const SPREAD_S: u32 = 3_600;
-
-/// Sinks wait so long at most.
-const HELD: Duration = Duration::from_mins(5);
 
 /// How a day ended.
 #[derive(Debug)]
@@ -96,6 +92,7 @@ fn differences(first: &[Difference], all: u64) -> String {
 /// Does a day; what goes wrong is in the outcome.
 pub(crate) async fn redo(
     at: &At,
+    lease: &Lease,
     redecoder: &Arc<Redecoder>,
     day: Day,
     dry_run: bool,
@@ -108,7 +105,7 @@ pub(crate) async fn redo(
         totals: Totals::default(),
         outcome: Outcome::WouldReplace,
     };
-    if let Err(why) = attempt(at, redecoder, &mut remade, dry_run, lose_names).await {
+    if let Err(why) = attempt(at, lease, redecoder, &mut remade, dry_run, lose_names).await {
         remade.outcome = Outcome::Refused(why);
     }
     remade
@@ -116,6 +113,7 @@ pub(crate) async fn redo(
 
 async fn attempt(
     at: &At,
+    lease: &Lease,
     redecoder: &Arc<Redecoder>,
     remade: &mut Remade,
     dry_run: bool,
@@ -127,12 +125,15 @@ async fn attempt(
         return Err(Refusal::Nothing.into());
     }
     let now_s = clock::unix_ns() / 1_000_000_000;
+    lease.sure().await?;
     let beside = RemadeDay::begin(&at.store, &day.to_string(), now_s).await?;
-    let done = fill(at, redecoder, remade, held, &beside).await;
+    let done = fill(at, lease, redecoder, remade, held, &beside).await;
     let done = match done {
-        Ok(()) => judge(at, remade, &beside, dry_run, lose_names).await,
+        Ok(()) => judge(at, lease, remade, &beside, dry_run, lose_names).await,
         Err(why) => Err(why),
     };
+    // Whoever has the lease now is perhaps filling it.
+    lease.sure().await?;
     let removed = beside.remove().await;
     done?;
     Ok(removed?)
@@ -141,6 +142,7 @@ async fn attempt(
 /// Makes the day's rows.
 async fn fill(
     at: &At,
+    lease: &Lease,
     redecoder: &Arc<Redecoder>,
     remade: &mut Remade,
     held: Vec<Held>,
@@ -165,7 +167,11 @@ async fn fill(
     while let Some(block) = ready.recv().await {
         number += 1;
         let token = format!("redecode/{number}");
-        if let Err(error) = beside.insert(block, &token).await {
+        let inserted = async {
+            lease.sure().await?;
+            anyhow::Ok(beside.insert(block, &token).await?)
+        };
+        if let Err(error) = inserted.await {
             failed = Some(error);
             break; // the channel closes, and the work ends
         }
@@ -173,12 +179,13 @@ async fn fill(
     drop(ready);
     let worked = working.await.context("decoding broke")?;
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
     let made = worked?;
     (remade.sources, remade.batches) = (made.sources, made.batches);
     for (part, pieces) in made.pieces {
         for (after, through) in ranges(&pieces) {
+            lease.sure().await?;
             beside.close(part, after, through).await?;
         }
     }
@@ -204,6 +211,7 @@ fn ranges(pieces: &[(u32, u64)]) -> Vec<(u32, u32)> {
 /// Holds the day against what is stored; if it is to be, puts it there.
 async fn judge(
     at: &At,
+    lease: &Lease,
     remade: &mut Remade,
     beside: &RemadeDay,
     dry_run: bool,
@@ -218,20 +226,20 @@ async fn judge(
     if dry_run {
         return Ok(());
     }
-    let hold = at.sinks.hold(HELD).await?;
+    lease.sure().await?;
+    let hold = at.sinks.hold().await?;
     let replaced = async {
         // Nothing comes any more: what is equal now stays equal.
         compare(beside).await?;
-        anyhow::Ok(beside.replace(|| hold.lasts()).await?)
+        anyhow::Ok(beside.replace(|| hold.lasts() && lease.is_sure()).await?)
     }
     .await;
     let released = hold.release().await;
     let replaced = replaced?;
     if let Err(error) = released {
         say(&format!(
-            "sinks are still held ({}); they go on by themselves within {} s",
-            Chain(&error),
-            HELD.as_secs()
+            "sinks are still held ({}); they go on by themselves within 5 minutes",
+            Chain(&error)
         ));
     }
     if !replaced {

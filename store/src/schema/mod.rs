@@ -161,6 +161,30 @@ impl Store {
         .await
     }
 
+    /// Names of the migrations that [`Store::migrate`] would apply. Changes nothing.
+    pub async fn migrations_behind(&self) -> Result<Vec<&'static str>, StoreError> {
+        let database = self.database();
+        let there = format!(
+            "SELECT name FROM system.tables WHERE database = '{database}' AND name = 'migrations'"
+        );
+        let has_any = !self.query(Request::new(there, "TSV")).await?.is_empty();
+        let applied = if has_any {
+            self.applied().await?
+        } else {
+            Vec::new()
+        };
+        let behind = outstanding(MIGRATIONS, &applied, database)?;
+        Ok(behind.iter().map(|migration| migration.name).collect())
+    }
+
+    async fn applied(&self) -> Result<Vec<Applied>, StoreError> {
+        let remembered = format!(
+            "SELECT number, checksum FROM `{}`.migrations FINAL ORDER BY number",
+            self.database()
+        );
+        self.rows(Request::new(remembered, "JSONEachRow")).await
+    }
+
     /// Creates the database and brings its schema up to date; returns the names of the migrations it applied.
     pub async fn migrate(&self) -> Result<Vec<&'static str>, StoreError> {
         self.migrate_through(u32::MAX).await
@@ -172,11 +196,7 @@ impl Store {
         let database = self.database();
         self.create_database().await?;
         self.execute(REMEMBER).await?;
-        let remembered = Request::new(
-            "SELECT number, checksum FROM migrations FINAL ORDER BY number",
-            "JSONEachRow",
-        );
-        let applied: Vec<Applied> = self.rows(remembered).await?;
+        let applied = self.applied().await?;
         let mut done = Vec::new();
         for migration in outstanding(MIGRATIONS, &applied, database)? {
             if migration.number > last {

@@ -100,8 +100,11 @@ async fn rows_of_every_earlier_version_are_kept_and_read() {
             let event = "INSERT INTO events (event_id, name, pmu, last_seen) VALUES (1, 'loads', 'cpu', now())";
             store.execute(event).await.unwrap();
         }
+        let behind = store.migrations_behind().await.unwrap();
         let applied = store.migrate().await.unwrap();
+        assert_eq!(applied, behind);
         assert_eq!(applied.len(), 11 - usize::try_from(version).unwrap());
+        assert!(store.migrations_behind().await.unwrap().is_empty());
         store.execute(&old(NEW_YEAR + 1, "after")).await.unwrap();
         insert(&store, &samples(1..2), 0, now(), "new")
             .await
