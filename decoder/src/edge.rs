@@ -4,6 +4,7 @@ mod debuginfod;
 pub(crate) mod jit;
 mod kernel;
 mod kernel_code;
+mod modules;
 mod places;
 mod refusals;
 mod split;
@@ -49,6 +50,7 @@ pub struct FileSource {
     limits: Limits,
     kernel: kernel::Kernel,
     kernel_file: kernel_code::KernelFile,
+    modules: modules::ModuleFiles,
     refusals: Refusals,
 }
 
@@ -91,9 +93,14 @@ impl FileSource {
         if matches!(object.what, What::Kernel | What::Module) {
             let is_running = self.kernel.is_running();
             let wanted = (start, len);
-            return self
-                .kernel_file
-                .code(&self.places, object, is_running, wanted);
+            let (places, identity) = (&self.places, &object.identity);
+            let found = self.kernel_file.code(places, object, is_running, wanted);
+            if object.what == What::Kernel || found.is_ok() {
+                return found;
+            }
+            let loaded = self.kernel.module(&identity.path, object.base);
+            let of_file = self.modules.code(places, identity, loaded.as_ref(), wanted);
+            return found.or_else(|why| of_file.map_err(|own| format!("{own}; {why}")));
         }
         if !matches!(object.what, What::File | What::Shared) {
             return Err(format!("the code of {} is in no file", object.dso()));
@@ -181,9 +188,19 @@ impl ObjectSource for FileSource {
             }
             What::Kernel | What::Module => {
                 let dir = self.places.build_id_dir();
-                let found = self
-                    .kernel
-                    .table(request, &self.places, dir.as_deref(), &self.limits);
+                let mut found =
+                    self.kernel
+                        .table(request, &self.places, dir.as_deref(), &self.limits);
+                if let (What::Module, Err(why)) = (request.what, &found) {
+                    let refused = &mut self.refusals;
+                    let of_file = self
+                        .modules
+                        .table(&self.places, identity, &self.limits, refused);
+                    if of_file.is_ok() {
+                        return of_file;
+                    }
+                    found = of_file.map_err(|own| format!("{why}; {own}"));
+                }
                 if let Some((file, why, remedy)) = self.kernel.refused() {
                     self.refusals.note(file, why, remedy);
                 }
@@ -215,6 +232,13 @@ impl ObjectSource for FileSource {
         if let (What::Kernel, Some(path)) = (request.what, &self.places.vmlinux) {
             return self.kernel_file.lines(path, identity);
         }
+        if request.what == What::Module {
+            let loaded = self.kernel.module(&identity.path, request.base);
+            let refused = &mut self.refusals;
+            return self
+                .modules
+                .lines(&self.places, identity, loaded.as_ref(), refused);
+        }
         let path = self.file(identity)?;
         let refused = &mut self.refusals;
         let mut from = path.clone();
@@ -234,15 +258,10 @@ impl ObjectSource for FileSource {
             })?;
             found = noted(places::sections(&from, DebugSections::read), &from, refused)?;
         }
-        let mut shared = None;
-        if let Some(link) = found.shared() {
-            if let Some(file) = self.places.shared_file(&from, link) {
-                shared = noted(places::sections(&file, DebugSections::read), &file, refused).ok();
-            } else {
-                let why = format!("the file {} that it shares is not there", link.name);
-                refused.note(from.display(), why, refusals::OTHER_DEBUG);
-            }
-        }
+        let shared = self.places.shared(&from, &found).and_then(|shared| {
+            let noted = shared.map_err(|why| refused.note(from.display(), why, OTHER_DEBUG));
+            noted.ok()
+        });
         let package = split::package(&[&path, &from]);
         let package = package.and_then(|found| noted(found, &path, refused).ok());
         let info = DebugInfo::with_package(found, shared, package);
@@ -353,5 +372,7 @@ fn split_hex(id: &[u8]) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod debug_tests;
+#[cfg(test)]
+mod dwz_tests;
 #[cfg(test)]
 mod tests;

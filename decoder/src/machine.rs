@@ -7,7 +7,7 @@ use crate::names::NameIx;
 use crate::space::{Area, Fork, Policy, Space, Spaces};
 use crate::symbols::{Object, ObjectIx, Objects, TableState, What};
 use memwide_model::{Context, MappingId};
-use memwide_objects::{Access, SymbolRef};
+use memwide_objects::{Access, SymbolRef, module_name};
 use memwide_perf_abi::{BuildId, FileId, Mmap, Mmap2, Record, misc};
 use rustc_hash::FxHashMap;
 
@@ -535,16 +535,6 @@ fn widen<'a>(mmap: &Mmap<'a>) -> Mmap2<'a> {
         filename: mmap.filename,
         data: mmap.data,
     }
-}
-
-/// `[name]` of `/lib/modules/…/name.ko.xz` or of `[name]`.
-pub(crate) fn module_name(path: &str) -> String {
-    if path.starts_with('[') {
-        return path.to_owned();
-    }
-    let base = path.rsplit('/').next().unwrap_or(path);
-    let stem = base.split(".ko").next().unwrap_or(base);
-    format!("[{}]", stem.replace('-', "_"))
 }
 
 #[cfg(test)]

@@ -137,8 +137,8 @@ impl Recording {
         open(path)
             .map(|file| Self {
                 path: path.to_owned(),
-                file,
                 places: Places {
+                    release: file.features().os_release(),
                     kallsyms: symbols.kallsyms.clone().or_else(|| own_kallsyms(path)),
                     kcore: own_kcore(path),
                     written: std::fs::metadata(path)
@@ -146,6 +146,7 @@ impl Recording {
                         .ok(),
                     ..symbols.places()
                 },
+                file,
                 wanted: Wanted::ALL,
             })
             .map_err(Failure::bad_input)

@@ -8,6 +8,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{Endian, Endianness, StringTable};
 
 use crate::aliases::{Candidate, Origin, settle};
+use crate::module::Layout;
 use crate::pclntab::Pclntab;
 use crate::table::{Gap, Gaps};
 use crate::{
@@ -42,9 +43,9 @@ fn read_class<E: FileHeader<Endian = Endianness>>(
     debug: Option<&[u8]>,
     limits: &Limits,
 ) -> Result<SymbolTable, ObjectError> {
-    let image = Image::<E>::open(file)?;
+    let mut image = Image::<E>::open(file)?;
     if image.header.e_type(image.endian) == elf::ET_REL {
-        return Err(ObjectError::Relocatable);
+        image.layout = Some(Layout::of(&image)?);
     }
     let bytes = file.len().saturating_add(debug.map_or(0, <[u8]>::len));
     let limits = &Limits {
@@ -56,6 +57,7 @@ fn read_class<E: FileHeader<Endian = Endianness>>(
     let mut found = Found::new(limits, image.gaps);
     let segments = image.segments(limits, &mut found.gaps)?;
     let debug = debug.and_then(|debug| Image::<E>::open(debug).ok());
+    let debug = debug.filter(|_| image.layout.is_none());
     match debug.as_ref().filter(|debug| debug.has(elf::SHT_SYMTAB)) {
         Some(debug) => found.take_table(debug, elf::SHT_SYMTAB, Source::DebugSymTab),
         None => found.take_table(&image, elf::SHT_SYMTAB, Source::SymTab),
@@ -114,6 +116,8 @@ pub(crate) struct Image<'a, E: FileHeader> {
     pub(crate) sections: &'a [E::SectionHeader],
     section_names: StringTable<'a>,
     gaps: Gaps,
+    /// Of a kernel module: where its sections will be.
+    layout: Option<Layout>,
 }
 
 impl<'a, E: FileHeader<Endian = Endianness>> Image<'a, E> {
@@ -136,6 +140,7 @@ impl<'a, E: FileHeader<Endian = Endianness>> Image<'a, E> {
             sections,
             section_names,
             gaps,
+            layout: None,
         })
     }
 
@@ -181,6 +186,21 @@ impl<'a, E: FileHeader<Endian = Endianness>> Image<'a, E> {
                 .name(self.endian, self.section_names)
                 .is_ok_and(|got| got == name.as_bytes())
         })
+    }
+
+    pub(crate) fn name_of(&self, section: &E::SectionHeader) -> &'a [u8] {
+        let name = section.name(self.endian, self.section_names);
+        name.unwrap_or_default()
+    }
+
+    /// Where a symbol is; `None` for what of a module lies where its file does not tell.
+    fn address_of(&self, symbol: &E::Sym) -> Option<u64> {
+        let value: u64 = symbol.st_value(self.endian).into();
+        let Some(layout) = &self.layout else {
+            return Some(value);
+        };
+        let start = layout.start(usize::from(symbol.st_shndx(self.endian).0))?;
+        start.checked_add(value)
     }
 
     /// Content of a section, or as much of it as the file holds.
@@ -281,7 +301,9 @@ impl<'a, 'l> Found<'a, 'l> {
             if image.has_mapping_symbols() && is_mapping_symbol(&name) {
                 continue;
             }
-            let mut start: u64 = symbol.st_value(endian).into();
+            let Some(mut start) = image.address_of(symbol) else {
+                continue;
+            };
             if image.machine() == elf::EM_ARM && symbol.st_type() == elf::STT_FUNC {
                 start &= !1; // the mark of thumb code
             }

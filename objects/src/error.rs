@@ -11,9 +11,18 @@ pub enum ObjectError {
         len: usize,
     },
 
-    /// A relocatable file (`.o`, `.ko`): its symbols have no addresses yet.
-    #[error("a relocatable file has no addresses; take a module's symbols from /proc/kallsyms")]
+    /// A relocatable file that is no kernel module (`.o`): its symbols have no addresses yet.
+    #[error("a relocatable file has no addresses; link it first")]
     Relocatable,
+
+    /// A kernel module for a machine whose kernel lays modules out by more than their files.
+    #[error(
+        "a module for machine {machine} (e_machine): where its code is loaded does not follow from the file; take its symbols from /proc/kallsyms"
+    )]
+    ModuleLayout {
+        /// Number of the machine in ELF files.
+        machine: u16,
+    },
 
     /// The program headers lie outside of the file or are of an unknown size.
     #[error("the program headers of the {len} byte file cannot be read")]
@@ -21,6 +30,23 @@ pub enum ObjectError {
         /// Bytes given.
         len: usize,
     },
+}
+
+/// Why a file is not a usable kernel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelFileError {
+    /// No symbol stands where the kernel begins: no kernel, or a stripped one.
+    #[error("no symbol _text in it tells where it begins")]
+    NoStart,
+
+    /// It has another build id than the kernel that ran.
+    #[error("it is not the kernel that was recorded, its build id differs")]
+    OtherBuild,
+
+    /// It has no symbols that can be read.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
 }
 
 /// Why a text is not a usable `/proc/kallsyms`.

@@ -8,7 +8,7 @@
 //!
 //! - Functions, data objects and thread-local variables of an ELF file, with the names, extents
 //!   and choice among aliases that `perf` 6.1 has, so that both tools name an address alike.
-//! - The same for the running kernel and its modules, from the text of `/proc/kallsyms`.
+//! - The same for the running kernel and its modules, from the text of `/proc/kallsyms`; and for a module from its file.
 //! - What identifies a file: its GNU build id, else a hash of its content.
 //! - Names as people read them: [`demangle`].
 //! - Source lines, inlined functions and the members of variables, from DWARF: [`DebugInfo`].
@@ -40,7 +40,7 @@ mod jit;
 mod kallsyms;
 mod limits;
 mod loads;
-mod modules;
+mod module;
 mod pclntab;
 mod places;
 mod plt;
@@ -58,15 +58,15 @@ pub use debug::{
     LinkSections, SourceFrame, SplitFiles, SplitName, crc32,
 };
 pub use demangle::demangle;
-pub use error::{JitError, KallsymsError, ModulesError, ObjectError, WireError};
+pub use error::{JitError, KallsymsError, KernelFileError, ModulesError, ObjectError, WireError};
 pub use image::read_image;
 pub use index::{Index, SymbolRef};
 pub use jit::{JitCode, JitSymbols, jitdump_code};
 pub use kallsyms::{Kallsyms, ModuleSymbols};
 pub use limits::Limits;
-pub use loads::{Loads, address_of_symbol};
-pub use modules::{LoadedModule, parse_modules};
-pub use relative::KERNEL_STARTS;
+pub use loads::Loads;
+pub use module::{LoadedModule, ModuleCode, module_in, module_name, parse_modules, unpack_module};
+pub use relative::{KERNEL_STARTS, LinkedKernel};
 pub use segments::{Access, Segment, Segments};
 pub use symbols::{Flags, Source, Symbol, Symbols, SymbolsBuilder};
 pub use table::{Gap, RANK_DWARF, SymbolTable};

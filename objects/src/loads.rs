@@ -81,7 +81,7 @@ fn part<R: Read + Seek>(file: &mut R, at: u64, len: u64) -> Vec<u8> {
 
 /// The address of the first of these symbols that a file's symbol table has. Unlike in a [`crate::SymbolTable`] every alias
 /// counts.
-pub fn address_of_symbol(file: &[u8], names: &[&str]) -> Option<u64> {
+pub(crate) fn address_of_symbol(file: &[u8], names: &[&str]) -> Option<u64> {
     match class_of(file)? {
         elf::ELFCLASS32 => address::<FileHeader32<Endianness>>(file, names),
         elf::ELFCLASS64 => address::<FileHeader64<Endianness>>(file, names),

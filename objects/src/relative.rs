@@ -1,7 +1,8 @@
 //! The kernel's symbols as distances from its start, which are the same at each boot (KASLR) and on each host.
 
+use crate::loads::address_of_symbol;
 use crate::places::Places;
-use crate::{Flags, SymbolTable, Symbols, SymbolsBuilder};
+use crate::{Flags, KernelFileError, Limits, ObjectId, SymbolTable, Symbols, SymbolsBuilder};
 
 /// Symbols that stand where the kernel's code begins, the better one first.
 pub const KERNEL_STARTS: [&str; 2] = ["_text", "_stext"];
@@ -9,21 +10,44 @@ pub const KERNEL_STARTS: [&str; 2] = ["_text", "_stext"];
 /// Set in every address of a 64-bit kernel.
 const KERNEL_BIT: u64 = 1 << 63;
 
-impl SymbolTable {
-    /// Where the code of a linked kernel (`vmlinux`) begins: `_text`, else `_stext`. `None` for every other file.
-    pub fn kernel_start(&self) -> Option<u64> {
-        let mut code = self.segments.as_slice().iter();
-        let is_kernel = code.any(|segment| segment.flags & 1 != 0 && segment.vaddr >= KERNEL_BIT);
-        let named = |name: &str| {
-            let mut all = self.functions.iter().chain(self.objects.iter());
-            all.find(|symbol| symbol.name == name)
-                .map(|symbol| symbol.start)
-                .filter(|start| *start >= KERNEL_BIT)
-        };
-        let start = || KERNEL_STARTS.iter().find_map(|name| named(name));
-        is_kernel.then(start).flatten()
+/// Shortest build id, in bytes.
+const BUILD_ID_MIN: usize = 16;
+
+/// A linked kernel (`vmlinux`), by what its file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkedKernel {
+    /// Address that it is linked to begin at.
+    start: u64,
+}
+
+impl LinkedKernel {
+    /// Of a file, or of what [`crate::read_image`] read of it. With a build id the file must have it; what is shorter than
+    /// one stands for a release, which files do not tell.
+    pub fn of(file: &[u8], build_id: Option<&[u8]>) -> Result<Self, KernelFileError> {
+        // Every alias counts: of `_text` and what else begins there a table keeps one.
+        let start = address_of_symbol(file, &KERNEL_STARTS).filter(|start| *start >= KERNEL_BIT);
+        let start = start.ok_or(KernelFileError::NoStart)?;
+        let is_other = |id: &&[u8]| ObjectId::of_elf(file).is_none_or(|own| own.as_bytes() != *id);
+        let id = build_id.filter(|id| id.len() >= BUILD_ID_MIN);
+        if id.as_ref().is_some_and(is_other) {
+            return Err(KernelFileError::OtherBuild);
+        }
+        Ok(Self { start })
     }
 
+    /// Address that it is linked to begin at: `_text`, else `_stext`.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Its symbols as distances from there.
+    pub fn table(&self, file: &[u8], limits: &Limits) -> Result<SymbolTable, KernelFileError> {
+        let table = SymbolTable::from_elf(file, limits)?;
+        Ok(table.relative_to(self.start))
+    }
+}
+
+impl SymbolTable {
     /// The same symbols as distances from `base`, without segments. What lies below is per-CPU: no place in memory.
     #[must_use]
     pub fn relative_to(&self, base: u64) -> Self {
@@ -105,14 +129,6 @@ mod tests {
             of: vec![(1, 1), (0, 0), (1, 40)],
         };
         table
-    }
-
-    #[test]
-    fn a_linked_kernel_is_known_by_where_its_code_lies() {
-        assert_eq!(table(START).kernel_start(), Some(START));
-        assert_eq!(table(0x40_0000).kernel_start(), None, "a program");
-        let nameless = SymbolTable::default().with_segments(table(START).segments().clone());
-        assert_eq!(nameless.kernel_start(), None);
     }
 
     #[test]

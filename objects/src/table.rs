@@ -105,7 +105,8 @@ pub struct SymbolTable {
 }
 
 impl SymbolTable {
-    /// Reads an executable or shared library: `.symtab`, `.dynsym` and the linkage table's stubs.
+    /// Reads an executable or shared library: `.symtab`, `.dynsym` and the linkage table's stubs. Of a kernel module
+    /// ([`crate::is_module`]) the code, as distances from where it is loaded, and no segments.
     pub fn from_elf(file: &[u8], limits: &Limits) -> Result<Self, ObjectError> {
         elf::read(file, None, limits)
     }

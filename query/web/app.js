@@ -138,22 +138,33 @@ function localityOf(row) {
   return { value: row.locality, text: basis ? `${row.locality} (${basis})` : row.locality };
 }
 
+/** Longest text in characters that a column of texts shows whole; one with longer texts gives way to all others. */
+const SHORT = 32;
+
 /** A table; `columns` are {name, unit, title?, cell?}. */
 function table(columns, rows) {
   const numeric = columns.map((column, i) => column.numeric ?? rows.some((row) => typeof row[i] === "number"));
+  const textOf = (value, i) => (value instanceof Node ? value.textContent : shown(value, columns[i].unit));
+  const longest = columns.map((_, i) => (numeric[i] ? 0 : Math.max(0, ...rows.map((row) => textOf(row[i], i).length))));
+  const long = longest.map((length) => (length > SHORT ? Math.min(length, 4 * SHORT) : 0));
+  const all = long.reduce((sum, length) => sum + length, 0);
   const head = element("tr", "", ...columns.map((column, i) => {
-    const cell = element("th", numeric[i] ? "number" : "", column.title || column.name);
+    const cell = element("th", numeric[i] ? "number" : long[i] ? "long" : "", column.title || column.name);
     cell.scope = "col";
+    if (long[i]) cell.style.width = `${(100 * long[i]) / all}%`;
     const below = column.below ?? column.unit;
     if (below && below !== column.name) cell.append(element("small", "", below));
     return cell;
   }));
   const body = rows.map((row) => element("tr", "", ...row.map((value, i) => {
-    if (value instanceof Node) return element("td", numeric[i] ? "number" : value.tagName === "A" ? "name" : "", value);
-    const text = shown(value, columns[i].unit);
-    const cell = element("td", numeric[i] ? "number" : "name", text);
+    const isText = !(value instanceof Node) || value.tagName === "A";
+    const cell = element("td", numeric[i] ? "number" : isText ? "name" : "", value instanceof Node ? value : textOf(value, i));
+    const text = textOf(value, i);
     if (text === "—") cell.classList.add("absent");
-    if (!numeric[i] && text.length > 40) cell.title = text;
+    if (long[i]) {
+      cell.classList.add("long");
+      cell.title = text;
+    }
     return cell;
   })));
   return element("table", "", element("thead", "", head), element("tbody", "", ...body));

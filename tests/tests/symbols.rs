@@ -119,8 +119,20 @@ fn what_a_stripped_program_did_is_named_when_its_debug_file_is_brought() {
 const LOADED: u64 = 0xffff_ffff_a420_0000;
 const LINKED: u64 = 0xffff_ffff_8100_0000;
 
-/// A file of another machine: samples of its kernel 64 bytes into a function that begins at 0x2000.
-fn recorded_elsewhere(to: &Path, build_id: [u8; 20]) {
+/// What ran on another machine.
+struct Elsewhere<'a> {
+    /// As its record names it.
+    mapped: &'a str,
+    pgoff: u64,
+    /// As the header names its build id.
+    file: &'a str,
+    build_id: [u8; 20],
+    /// Distance from the start.
+    at: u64,
+}
+
+/// A file of another machine: samples of its kernel or of a module.
+fn recorded_elsewhere(to: &Path, ran: &Elsewhere<'_>) {
     let event = EventSpec {
         attr: Attr {
             kind: attr_kind::SOFTWARE,
@@ -153,9 +165,9 @@ fn recorded_elsewhere(to: &Path, build_id: [u8; 20]) {
         tid: 0,
         addr: LOADED,
         len: 0x20_0000,
-        pgoff: LOADED,
+        pgoff: ran.pgoff,
         data: false,
-        filename: b"[kernel.kallsyms]_text",
+        filename: ran.mapped.as_bytes(),
     };
     let trailer = Some((layout.trailer(), &id));
     encode::record(&mut batch, &Record::Mmap(kernel), misc::KERNEL, trailer).unwrap();
@@ -166,7 +178,7 @@ fn recorded_elsewhere(to: &Path, build_id: [u8; 20]) {
             tid: 7,
             time: 1_000_000_000 + at * 1_000,
             period: 100,
-            ip: LOADED + 0x2040,
+            ip: LOADED + ran.at,
             ..SampleFields::default()
         };
         encode::sample(&mut batch, &fields, misc::KERNEL, &layout).unwrap();
@@ -180,8 +192,8 @@ fn recorded_elsewhere(to: &Path, build_id: [u8; 20]) {
     features.set_build_ids(&[BuildIdEntry {
         pid: -1,
         misc: misc::KERNEL,
-        build_id: BuildId::new(build_id, 20),
-        filename: b"[kernel.kallsyms]".to_vec(),
+        build_id: BuildId::new(ran.build_id, 20),
+        filename: ran.file.as_bytes().to_vec(),
     }]);
     writer.finish(&features).unwrap();
 }
@@ -215,12 +227,73 @@ fn what_another_kernel_did_is_named_when_its_vmlinux_is_brought() {
     if builder.compile(C, "kernel.s", "vmlinux", &args).is_none() {
         return;
     }
+    let ran = Elsewhere {
+        mapped: "[kernel.kallsyms]_text",
+        pgoff: LOADED,
+        file: "[kernel.kallsyms]",
+        build_id: id,
+        at: 0x2040, // 64 bytes into `read_pages`
+    };
+    named_when_brought(&builder, &ran, "[kernel.kallsyms]", "vmlinux", "VMLINUX");
+}
+
+const MODULE: &str = "
+ .section .gnu.linkonce.this_module,\"aw\"
+ .space 64
+ .section .init.text,\"ax\"
+ .space 4096
+ .text
+ .space 0x40
+ .section .text.late,\"ax\"
+ .globl read_pages
+ .type read_pages,@function
+read_pages: nop
+ .org 0x100
+ .size read_pages, 0x100
+";
+
+#[test]
+fn what_a_module_of_another_kernel_did_is_named_when_its_file_is_brought() {
+    let builder = Builder::new(&[("module.s", MODULE)]);
+    let build_id = format!("-Wl,--build-id=0x{}", "cd".repeat(20));
+    let args = ["-nostdlib", "-r", &build_id];
+    if builder
+        .compile(C, "module.s", "some-thing.ko", &args)
+        .is_none()
+    {
+        return;
+    }
+    builder.tool("xz", &["--check=crc32", "some-thing.ko"]);
+    let ran = Elsewhere {
+        mapped: "[some_thing]",
+        pgoff: 0,
+        file: "[some_thing]",
+        build_id: [0xcd; 20],
+        at: 0x60, // .init.text is not there: .text, then 32 bytes into `read_pages`
+    };
+    named_when_brought(
+        &builder,
+        &ran,
+        "[some_thing]",
+        "some-thing.ko.xz",
+        "NAME.ko",
+    );
+}
+
+/// Imports what ran elsewhere, and names it by bringing a file.
+#[track_caller]
+fn named_when_brought(
+    builder: &Builder,
+    ran: &Elsewhere<'_>,
+    module: &str,
+    brought: &str,
+    remedy: &str,
+) {
     if let Some(missing) = tools_missing() {
         eprintln!("skipped: {missing}");
         return;
     }
-    let file = builder.path("kernel.data");
-    recorded_elsewhere(&file, id);
+    recorded_elsewhere(&builder.path("kernel.data"), ran);
     let up = Up::start(&UpOptions {
         args: vec!["--no-collect".to_owned()],
         ..UpOptions::default()
@@ -233,19 +306,24 @@ fn what_another_kernel_did_is_named_when_its_vmlinux_is_brought() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     run(&["import", "--server", &up.url, "kernel.data"]);
-    let kernels = "select function, count() from accesses where module = '[kernel.kallsyms]' group by function";
+    let stored = format!(
+        "select function, count() from accesses where module = '{module}' group by function"
+    );
     until("samples without a name", NAMED_WITHIN, || {
-        up.try_sql(kernels)
+        up.try_sql(&stored)
             .is_ok_and(|rows| rows.len() == 1 && rows[0][0] == "" && rows[0][1] == 500)
     });
     let listed = run(&[
         "symbols", "list", "--server", &up.url, "--since", "-2d", "--format", "json",
     ]);
-    assert!(listed.contains("symbols add VMLINUX"), "{listed}");
-    let said = run(&["symbols", "add", "--server", &up.url, "vmlinux"]);
+    assert!(
+        listed.contains(&format!("symbols add {remedy}")),
+        "{listed}"
+    );
+    let said = run(&["symbols", "add", "--server", &up.url, brought]);
     assert!(said.contains("names of rank symtab"), "{said}");
     until("what was stored has names", NAMED_WITHIN, || {
-        up.try_sql(kernels)
+        up.try_sql(&stored)
             .is_ok_and(|rows| rows.len() == 1 && rows[0][0] == "read_pages" && rows[0][1] == 500)
     });
 }

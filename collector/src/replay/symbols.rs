@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use memwide_objects::{Kallsyms, Limits, ObjectId, SymbolTable, read_image};
+use memwide_objects::{Kallsyms, Limits, LinkedKernel, read_image};
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 
@@ -112,20 +112,12 @@ impl FileSymbols {
             read_image(&mut file, usize::try_from(len).unwrap_or(0))
         };
         let image = read().map_err(|error| named(&error.to_string()))?;
-        let is_other = |id: ObjectId| id.as_bytes() != asked.id;
-        // What is shorter than a build id is a hash of the release.
-        if asked.id.len() >= 16 && ObjectId::of_elf(&image).is_none_or(is_other) {
-            return Err(named(
-                "it is not the kernel that was recorded, its build id differs",
-            ));
-        }
-        let table = SymbolTable::from_elf(&image, &Limits::default());
+        let kernel = LinkedKernel::of(&image, Some(&asked.id));
+        let table = kernel.and_then(|kernel| kernel.table(&image, &Limits::default()));
         let table = table.map_err(|error| named(&error.to_string()))?;
-        let start = table.kernel_start();
-        let start = start.ok_or_else(|| named("no symbol _text in it tells where it begins"))?;
         Ok(SymbolAnswer {
             identity: asked.clone(),
-            table: table.relative_to(start).encode(),
+            table: table.encode(),
         })
     }
 

@@ -3,10 +3,9 @@
 use super::{Places, hex};
 use crate::identity::hashed;
 use crate::local::ObjectRequest;
-use crate::machine::module_name;
 use crate::symbols::What;
 use crate::table::relative;
-use memwide_objects::{Kallsyms, Limits, ObjectId, SymbolTable, parse_modules};
+use memwide_objects::{Kallsyms, Limits, ObjectId, SymbolTable, module_name, parse_modules};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -70,17 +69,32 @@ impl Kernel {
             return Ok(relative(read.kernel.clone(), read.text_start));
         }
         let name = module_name(&request.identity.path);
-        let name = name.trim_matches(['[', ']']);
-        let table = read.modules.get(name);
-        let table = table.ok_or_else(|| format!("no module {name} in kallsyms"))?;
-        let first = table
-            .functions()
-            .iter()
-            .next()
-            .map_or(0, |symbol| symbol.start & !0xfff);
-        let base = read.bases.get(name).copied().unwrap_or(first);
-        Ok(relative(table.clone(), base))
+        let table = self.module(&name, request.base);
+        table.ok_or_else(|| format!("no module {} in kallsyms", plain(&name)))
     }
+
+    /// A module's table, if kallsyms was read and has it.
+    pub(super) fn module(&self, path: &str, base: u64) -> Option<SymbolTable> {
+        let read = self.read.as_ref()?.as_ref().ok()?;
+        let name = module_name(path);
+        let name = plain(&name);
+        let table = read.modules.get(name)?;
+        Some(relative(table.clone(), read.base(name, table, base)))
+    }
+}
+
+impl Read {
+    /// Where a module was loaded when this kallsyms was written: that may be another start than the recorded one.
+    fn base(&self, name: &str, table: &SymbolTable, recorded: u64) -> u64 {
+        let first = table.functions().iter().next();
+        let first = first.map_or(recorded, |symbol| symbol.start & !0xfff);
+        self.bases.get(name).copied().unwrap_or(first)
+    }
+}
+
+/// A module's name without its brackets.
+fn plain(name: &str) -> &str {
+    name.trim_matches(['[', ']'])
 }
 
 fn open(

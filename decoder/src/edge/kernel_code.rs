@@ -1,14 +1,13 @@
 //! Code, names and lines of the kernel: from its ELF file, from a copy of its memory, from the memory of the kernel that runs.
 
 use super::places::{sections, usable};
-use super::{Places, has_build_id, read};
+use super::{Places, read};
 use crate::identity::Identity;
-use crate::machine::module_name;
 use crate::symbols::{Object, What};
 use crate::table::KERNEL_HALF;
 use memwide_objects::{
-    DebugInfo, DebugSections, KERNEL_STARTS, Limits, Loads, Segments, SymbolTable,
-    address_of_symbol, parse_modules,
+    DebugInfo, DebugSections, KERNEL_STARTS, Limits, LinkedKernel, Loads, Segments, SymbolTable,
+    module_name, parse_modules,
 };
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -35,8 +34,7 @@ pub(super) struct KernelFile {
 #[derive(Debug)]
 struct Linked {
     loads: Loads,
-    /// Address of its start.
-    start: u64,
+    kernel: LinkedKernel,
 }
 
 impl KernelFile {
@@ -45,20 +43,12 @@ impl KernelFile {
             let named = |why: &str| format!("{}: {why}", path.display());
             usable(path).map_err(|why| named(&why))?;
             let bytes = read(path).ok_or_else(|| named("it cannot be read"))?;
-            if let Some(id) = identity.build_id()
-                && !has_build_id(&bytes, id)
-            {
-                return Err(named(
-                    "it is not the kernel that was recorded, its build id differs",
-                ));
-            }
-            let start = address_of_symbol(&bytes, &KERNEL_STARTS);
-            let start =
-                start.ok_or_else(|| named("no symbol _text in it tells where it begins"))?;
+            let kernel = LinkedKernel::of(&bytes, identity.build_id());
+            let kernel = kernel.map_err(|error| named(&error.to_string()))?;
             let loads = File::open(path).map_err(|error| named(&error.to_string()))?;
             let loads = Loads::read(&mut BufReader::new(loads));
             let loads = loads.map_err(|error| named(&error.to_string()))?;
-            Ok(Linked { loads, start })
+            Ok(Linked { loads, kernel })
         });
         read.as_ref().map_err(Clone::clone)
     }
@@ -76,7 +66,7 @@ impl KernelFile {
         }
         if let (What::Kernel, Some(path)) = (object.what, &places.vmlinux) {
             let linked = self.linked(path, &object.identity)?;
-            let address = linked.start.wrapping_add(start);
+            let address = linked.kernel.start().wrapping_add(start);
             return loaded(path, &linked.loads, address, len);
         }
         let path = places.kcore.as_deref().unwrap_or(Path::new(LIVE));
@@ -106,17 +96,16 @@ impl KernelFile {
         identity: &Identity,
         limits: &Limits,
     ) -> Result<SymbolTable, String> {
-        let start = self.linked(path, identity)?.start;
+        let kernel = self.linked(path, identity)?.kernel;
         let named = |why: &str| format!("{}: {why}", path.display());
         let bytes = read(path).ok_or_else(|| named("it cannot be read"))?;
-        let table = SymbolTable::from_elf(&bytes, limits);
-        let table = table.map_err(|error| named(&error.to_string()))?;
-        Ok(table.relative_to(start))
+        let table = kernel.table(&bytes, limits);
+        table.map_err(|error| named(&error.to_string()))
     }
 
     /// Lines of its source, by distances from its start.
     pub(super) fn lines(&self, path: &Path, identity: &Identity) -> Result<DebugInfo, String> {
-        let start = self.linked(path, identity)?.start;
+        let start = self.linked(path, identity)?.kernel.start();
         let found = sections(path, DebugSections::read)?;
         let info = DebugInfo::new(found, None);
         let info = info.map_err(|error| format!("{}: {error}", path.display()))?;

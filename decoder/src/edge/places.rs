@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Folder of separate debug files.
-const DEBUG_ROOT: &str = "/usr/lib/debug";
+pub(super) const DEBUG_ROOT: &str = "/usr/lib/debug";
 
 /// Bytes read to find a build id.
 const HEAD: u64 = 4096;
@@ -35,6 +35,8 @@ pub struct Places {
     pub debuginfod: Vec<String>,
     /// Folder of what those servers answered; that of debuginfod's own client where not given.
     pub debuginfod_cache: Option<PathBuf>,
+    /// Release of the kernel that was recorded (`uname -r`): its modules are installed below it.
+    pub release: Option<String>,
     /// When the recording was written, where that is known: what has no build id and was changed since is another file.
     pub written: Option<SystemTime>,
 }
@@ -187,8 +189,24 @@ impl Places {
         found.cloned()
     }
 
-    /// The file that several debug files share.
-    pub(super) fn shared_file(&self, from: &Path, link: &DebugLink) -> Option<PathBuf> {
+    /// What several debug files share (`dwz`), if `found`, read of `from`, names such a file: read, or why not.
+    pub fn shared(
+        &self,
+        from: &Path,
+        found: &DebugSections,
+    ) -> Option<Result<DebugSections, String>> {
+        let link = found.shared()?;
+        let file = self.shared_file(from, link);
+        let file = file.ok_or_else(|| {
+            format!(
+                "the file {} that it shares is not there, or not of its build",
+                link.name
+            )
+        });
+        Some(file.and_then(|file| sections(&file, DebugSections::read)))
+    }
+
+    fn shared_file(&self, from: &Path, link: &DebugLink) -> Option<PathBuf> {
         let id = link.build_id.as_deref()?;
         let named = Path::new(&link.name);
         let mut paths = Vec::new();

@@ -122,6 +122,7 @@ impl SourceLines {
                 !table.table().segments().as_slice().is_empty()
             }
             What::Kernel => source.knows_kernel_lines(),
+            What::Module => objects.table(object).is_some(),
             _ => false,
         };
         if !has_lines {

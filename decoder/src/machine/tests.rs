@@ -201,17 +201,6 @@ fn kernel_symbols_come_and_go() {
 }
 
 #[test]
-fn modules_are_named_as_perf_names_them() {
-    for (path, name) in [
-        ("[xfs]", "[xfs]"),
-        ("/lib/modules/6.1/kernel/net/nf-tables.ko.xz", "[nf_tables]"),
-        ("/lib/modules/6.1/xfs.ko", "[xfs]"),
-    ] {
-        assert_eq!(module_name(path), name);
-    }
-}
-
-#[test]
 fn a_build_id_from_the_header_names_the_mapping() {
     let mut machine = Machine::new(Policy::PERF);
     let id = BuildId::new([9; 20], 20);

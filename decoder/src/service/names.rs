@@ -32,7 +32,11 @@ async fn receive(mut pieces: Streaming<v1::NamesPiece>) -> Result<Brought, Statu
     let first = first.ok_or_else(|| wrong("nothing came".to_owned()))?;
     let identity = first.identity.clone().unwrap_or_default();
     let kind = Kind::of_wire(identity.kind);
-    if identity.id.is_empty() || !matches!(kind, Kind::BuildId | Kind::Content | Kind::Kernel) {
+    let is_known = matches!(
+        kind,
+        Kind::BuildId | Kind::Content | Kind::Kernel | Kind::Module
+    );
+    if identity.id.is_empty() || !is_known {
         return Err(wrong(
             "the table is of no file with a build id or a content hash, and of no kernel"
                 .to_owned(),
@@ -98,7 +102,10 @@ fn take(tables: &Tables, brought: &Brought) -> Result<Taken, Status> {
             names(&taken.loaded)
         )));
     }
-    if taken.loaded.table().holds_code() || kind == Kind::Kernel {
+    if let (Kind::Module, Some(known)) = (kind, &known) {
+        return take_module(tables, brought, taken, known);
+    }
+    if taken.loaded.table().holds_code() || matches!(kind, Kind::Kernel | Kind::Module) {
         let committed = tables.commit(mapping, identity, &taken.loaded, &brought.bytes);
         taken.kept = committed.kept;
         return Ok(taken);
@@ -110,6 +117,27 @@ fn take(tables: &Tables, brought: &Brought) -> Result<Taken, Status> {
     };
     let names = taken.loaded.table().clone();
     let (named, committed) = tables.commit_named(mapping, kind, identity, names, &base);
+    (taken.loaded, taken.kept) = (named, committed.kept);
+    Ok(taken)
+}
+
+/// Better names of a module that is loaded somewhere: its file says where its code lies, kallsyms knows, and has its data.
+fn take_module(
+    tables: &Tables,
+    brought: &Brought,
+    mut taken: Taken,
+    known: &Loaded,
+) -> Result<Taken, Status> {
+    let (mapping, kind, identity) = (brought.mapping, brought.kind, &brought.identity);
+    let table = taken.loaded.table();
+    if !table.is_laid_out_as(known.table()) {
+        return Err(Status::failed_precondition(format!(
+            "its functions lie elsewhere than those of {} where it is loaded; the names of its kallsyms stay",
+            identity.path
+        )));
+    }
+    let table = table.clone().with_objects_of(known.table());
+    let (named, committed) = tables.commit_named(mapping, kind, identity, table, known);
     (taken.loaded, taken.kept) = (named, committed.kept);
     Ok(taken)
 }

@@ -52,7 +52,9 @@ fn remedy(kind: Kind) -> &'static str {
         Kind::Kernel => {
             "give the collector CAP_SYSLOG, or set kernel.kptr_restrict to 0 or 1; memwide symbols add VMLINUX names what is stored"
         }
-        Kind::Module => "give the collector CAP_SYSLOG, or set kernel.kptr_restrict to 0 or 1",
+        Kind::Module => {
+            "give the collector CAP_SYSLOG, or set kernel.kptr_restrict to 0 or 1; memwide symbols add NAME.ko names what is stored"
+        }
         Kind::Jit => {
             "start the runtime so that it writes /tmp/perf-PID.map: node --perf-basic-prof, java with -XX:+DumpPerfMapAtExit or an agent"
         }

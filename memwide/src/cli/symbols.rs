@@ -14,7 +14,7 @@ pub(crate) enum SymbolsCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct SymbolsAddArgs {
-    /// Debug files, programs and libraries before they were stripped, or a kernel's vmlinux (modules are named by kallsyms only)
+    /// Debug files, programs and libraries before they were stripped, a kernel's vmlinux, or files of its modules (.ko, packed or not)
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]

@@ -8,8 +8,10 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::{Table, grouped, say};
 use anyhow::Context as _;
+use memwide_decoder::edge::Places;
 use memwide_objects::{
-    DebugInfo, DebugSections, IdKind, Limits, ObjectId, RANK_DWARF, SymbolTable,
+    DebugError, DebugInfo, DebugSections, IdKind, Limits, LinkedKernel, ObjectId, RANK_DWARF,
+    SymbolTable, module_in, read_image, unpack_module,
 };
 use memwide_proto::v1::mapping_identity::Kind;
 use memwide_proto::v1::names_client::NamesClient;
@@ -17,7 +19,7 @@ use memwide_proto::{limits, v1};
 use memwide_service::clock;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Cursor, Read as _, Write as _};
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -79,6 +81,44 @@ fn add(args: &SymbolsAddArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Files of modules are packed; all others are read where they lie.
+enum Content {
+    Plain(File),
+    Unpacked(Cursor<Vec<u8>>),
+}
+
+impl Content {
+    fn open(path: &Path) -> anyhow::Result<Self> {
+        let mut file = File::open(path)?;
+        let name = path.to_string_lossy();
+        if ![".xz", ".zst", ".gz"].iter().any(|end| name.ends_with(end)) {
+            return Ok(Self::Plain(file));
+        }
+        let mut packed = Vec::new();
+        file.read_to_end(&mut packed)?;
+        let plain = unpack_module(&packed).context("it does not unpack")?;
+        Ok(Self::Unpacked(Cursor::new(plain.into_owned())))
+    }
+
+    /// What of it tells of symbols, and its length.
+    fn image(&mut self) -> anyhow::Result<(Vec<u8>, u64)> {
+        Ok(match self {
+            Self::Plain(file) => {
+                let len = file.metadata()?.len();
+                (read_image(file, usize::try_from(len)?)?, len)
+            }
+            Self::Unpacked(bytes) => (bytes.get_ref().clone(), bytes.get_ref().len() as u64),
+        })
+    }
+
+    fn sections(&mut self, len: u64) -> Result<DebugSections, DebugError> {
+        match self {
+            Self::Plain(file) => DebugSections::read(file, len),
+            Self::Unpacked(bytes) => DebugSections::read(bytes, len),
+        }
+    }
+}
+
 /// The names in a file, and what it is.
 fn table_of(path: &Path, lines: bool) -> anyhow::Result<(v1::MappingIdentity, SymbolTable)> {
     let shown = path.display();
@@ -87,12 +127,11 @@ fn table_of(path: &Path, lines: bool) -> anyhow::Result<(v1::MappingIdentity, Sy
         meta.is_file() && meta.len() <= FILE_BYTES_MAX,
         "{shown} is no file, or has more than {FILE_BYTES_MAX} bytes"
     );
-    let mut file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
-    let len = usize::try_from(meta.len())?;
-    let image = memwide_objects::read_image(&mut file, len)
-        .with_context(|| format!("cannot read {shown}"))?;
-    let mut table = SymbolTable::from_elf(&image, &Limits::default())
-        .with_context(|| format!("{shown} has no symbols to bring"))?;
+    let cannot = || format!("cannot read {shown}");
+    let mut file = Content::open(path).with_context(cannot)?;
+    let (image, len) = file.image().with_context(cannot)?;
+    let table = SymbolTable::from_elf(&image, &Limits::default());
+    let mut table = table.with_context(|| format!("{shown} has no symbols to bring"))?;
     let id = match ObjectId::of_elf(&image) {
         Some(id) => id,
         None if table.holds_code() => ObjectId::of_file(&std::fs::read(path)?),
@@ -104,10 +143,15 @@ fn table_of(path: &Path, lines: bool) -> anyhow::Result<(v1::MappingIdentity, Sy
         table.rank() > 0,
         "{shown} has no names: it is stripped; bring its debug file, or the file before it was stripped"
     );
-    if lines && let Ok(sections) = DebugSections::read(&mut file, meta.len()) {
-        match DebugInfo::new(sections, None) {
+    if lines && let Ok(sections) = file.sections(len) {
+        let shared = Places::default().shared(path, &sections);
+        let shared = shared.and_then(|shared| {
+            let said = |why: &String| say(&format!("{shown}: {why}; paths may be cut"));
+            shared.inspect_err(said).ok()
+        });
+        match DebugInfo::new(sections, shared) {
             Ok(mut debug) => table.add_source(&mut debug),
-            Err(memwide_objects::DebugError::None) => {}
+            Err(DebugError::None) => {}
             Err(error) => say(&format!("{shown}: without lines of the source: {error}")),
         }
     }
@@ -115,14 +159,17 @@ fn table_of(path: &Path, lines: bool) -> anyhow::Result<(v1::MappingIdentity, Sy
         IdKind::Gnu => Kind::BuildId,
         IdKind::Content => Kind::Content,
     };
-    if let Some(start) = table.kernel_start() {
+    let mut name = path.to_string_lossy().into_owned();
+    if let Some(module) = module_in(&image, &name) {
+        (kind, name) = (Kind::Module, module);
+    } else if let Ok(kernel) = LinkedKernel::of(&image, None) {
         kind = Kind::Kernel;
-        table = table.relative_to(start);
+        table = table.relative_to(kernel.start());
     }
     let identity = v1::MappingIdentity {
         kind: kind.into(),
         id: id.as_bytes().to_vec(),
-        path: path.to_string_lossy().into_owned(),
+        path: name,
     };
     Ok((identity, table))
 }

@@ -4,8 +4,8 @@ use memwide_model::DataSrc;
 use memwide_model::data_src::{lock, lvl, lvl_num, op, snoop, tlb};
 use memwide_perf_abi::file::{EventSpec, Features, NumaNode, TracingFiles, feature};
 use memwide_perf_abi::{
-    Attr, AttrFlags, Comm, FileId, FileWriter, LostSamples, Mmap, Mmap2, Record, SampleFields,
-    SampleId, SampleLayout, Weight, attr_kind, encode, misc, sample,
+    Attr, AttrFlags, BuildId, Comm, FileId, FileWriter, LostSamples, Mmap, Mmap2, Record,
+    SampleFields, SampleId, SampleLayout, Weight, attr_kind, encode, misc, sample,
 };
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -145,22 +145,55 @@ pub(crate) fn write(to: &Path, samples: &[One<'_>]) {
 
 /// The bytes of [`write`].
 pub(crate) fn bytes(samples: &[One<'_>]) -> Vec<u8> {
-    made(samples, &features(), &[])
+    made(samples, &features(), Vec::new())
 }
 
 /// The same with further executable mappings: first address, bytes, name.
 pub(crate) fn with_code(samples: &[One<'_>], code: &[(u64, u64, &str)]) -> Vec<u8> {
-    made(samples, &features(), code)
+    let code = code.iter().map(|(addr, len, name)| {
+        let mapped = map(*addr, *len, name.as_bytes(), 5);
+        (misc::USER, mapped)
+    });
+    made(samples, &features(), code.collect())
+}
+
+/// The same with a module of the kernel: first address, bytes, name, build id.
+pub(crate) fn with_module(
+    samples: &[One<'_>],
+    (addr, len): (u64, u64),
+    name: &str,
+    build_id: Option<&[u8]>,
+) -> Vec<u8> {
+    let id = build_id.and_then(BuildId::from_slice);
+    let none = FileId::Inode {
+        maj: 0,
+        min: 0,
+        ino: 0,
+        generation: 0,
+    };
+    let module = Record::Mmap2(Mmap2 {
+        pid: u32::MAX,
+        tid: 0,
+        addr,
+        len,
+        pgoff: 0,
+        file: id.map_or(none, FileId::BuildId),
+        prot: 5,
+        flags: 2,
+        filename: name.as_bytes(),
+        data: false,
+    });
+    made(samples, &features(), vec![(misc::KERNEL, module)])
 }
 
 /// The same of a machine that did not say which CPUs belong to which node.
 pub(crate) fn without_topology(samples: &[One<'_>]) -> Vec<u8> {
     let mut few = Features::default();
     few.set_text(feature::ARCH, "x86_64");
-    made(samples, &few, &[])
+    made(samples, &few, Vec::new())
 }
 
-fn made(samples: &[One<'_>], features: &Features, code: &[(u64, u64, &str)]) -> Vec<u8> {
+fn made(samples: &[One<'_>], features: &Features, more: Vec<(u16, Record<'_>)>) -> Vec<u8> {
     let events = events();
     let layouts: Vec<_> = events
         .iter()
@@ -176,10 +209,7 @@ fn made(samples: &[One<'_>], features: &Features, code: &[(u64, u64, &str)]) -> 
         ..SampleId::default()
     };
     let trailer = Some((layouts[0].trailer(), &id));
-    let code = code
-        .iter()
-        .map(|(addr, len, name)| (misc::USER, map(*addr, *len, name.as_bytes(), 5)));
-    for (mode, record) in side_band().into_iter().chain(code) {
+    for (mode, record) in side_band().into_iter().chain(more) {
         encode::record(&mut batch, &record, mode, trailer).unwrap();
     }
     for (at, one) in (0_u64..).zip(samples) {

@@ -12,6 +12,7 @@ mod files;
 mod generated_code;
 mod kernel;
 mod kernel_code;
+mod modules;
 mod nodes;
 mod report;
 mod run;

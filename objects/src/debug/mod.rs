@@ -103,6 +103,7 @@ impl DebugInfo {
         if !sections.has_units() {
             return Err(DebugError::None);
         }
+        let start = sections.base();
         let content = Content {
             own: sections,
             shared,
@@ -125,7 +126,7 @@ impl DebugInfo {
             variables: None,
             types: Types::default(),
             budget,
-            start: 0,
+            start,
         })
     }
 

@@ -2,6 +2,8 @@
 
 use super::links::{self, DebugLink};
 use super::{Bytes, DebugError};
+use crate::elf::Image;
+use crate::module::{self, Layout, relocations};
 use crate::{ObjectId, image};
 use gimli::{Dwarf, DwarfPackage, EndianSlice, RunTimeEndian, SectionId};
 use object::Endianness;
@@ -45,6 +47,8 @@ pub struct DebugSections {
     build_id: Option<ObjectId>,
     link: Option<DebugLink>,
     shared: Option<DebugLink>,
+    /// What its addresses begin at, of a kernel module: where that is loaded no file says.
+    base: u64,
 }
 
 impl DebugSections {
@@ -87,6 +91,11 @@ impl DebugSections {
     /// The file that has what several debug files share (`.gnu_debugaltlink`).
     pub fn shared(&self) -> Option<&DebugLink> {
         self.shared.as_ref()
+    }
+
+    /// What addresses asked for are distances from.
+    pub(super) fn base(&self) -> u64 {
+        self.base
     }
 
     /// Bytes of all sections.
@@ -180,9 +189,11 @@ fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
         build_id: ObjectId::of_elf(image),
         link: None,
         shared: None,
+        base: 0,
     };
     let mut budget = BYTES_MAX;
-    for section in headers {
+    let mut places = Vec::new();
+    for (number, section) in headers.iter().enumerate() {
         let (size, offset): (u64, u64) = (
             section.sh_size(endian).into(),
             section.sh_offset(endian).into(),
@@ -232,6 +243,7 @@ fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
                 if let Some(to) = found.sections.get_mut(at) {
                     if to.is_empty() {
                         *to = bytes;
+                        places.push((number, at));
                     } else if several {
                         to.extend(bytes);
                     }
@@ -239,7 +251,37 @@ fn read<E: FileHeader<Endian = Endianness>, R: Read + Seek>(
             }
         }
     }
+    if header.e_type(endian) == elf::ET_REL && kind == Kind::Whole {
+        relocate::<E>(image, &places, &mut found);
+    }
     Ok(found)
+}
+
+/// Writes into the sections of a kernel module what its loader would. Those of other relocatable files stay as they are:
+/// split files have nothing to write, and what an object file says of addresses is of no use.
+fn relocate<E: FileHeader<Endian = Endianness>>(
+    image: &[u8],
+    places: &[(usize, usize)],
+    found: &mut DebugSections,
+) {
+    let Ok(image) = Image::<E>::open(image) else {
+        return;
+    };
+    let Ok(layout) = Layout::of(&image) else {
+        return;
+    };
+    found.base = module::BASE;
+    for (number, at) in places {
+        let Some(bytes) = found.sections.get_mut(*at) else {
+            continue;
+        };
+        for relocation in relocations::of_section(&image, *number) {
+            let target = relocation.target(&image, &layout);
+            if let Some(target) = target.filter(|_| !relocation.is_relative) {
+                relocation.write(bytes, 0, target, image.endian);
+            }
+        }
+    }
 }
 
 pub(super) fn content<R: Read + Seek>(

@@ -1,10 +1,10 @@
 //! Addresses of answers: each leads to the same answer, whenever it is followed; on the page in a real browser too.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use serde_json::Value as Json;
 
+use crate::browser::{browser, seen};
 use crate::support::{Running, encoded, forget_now, running};
 use crate::truth::ALL;
 
@@ -119,49 +119,6 @@ async fn of_rows(running: &Running) {
             .filter(|found| found["function"] != row["function"]);
         assert!(!is_named || others.count() == 0, "{address}: {found:?}");
     }
-}
-
-/// A browser without a window, if there is one.
-fn browser() -> Option<&'static str> {
-    let known = ["chromium-headless-shell", "chromium", "google-chrome"];
-    let runs = |name: &&str| {
-        Command::new(name)
-            .arg("--version")
-            .output()
-            .is_ok_and(|ran| ran.status.success())
-    };
-    let found = known.into_iter().find(runs);
-    if found.is_none() {
-        eprintln!("skipped: no Chromium (Debian: apt-get install chromium-headless-shell)");
-    }
-    found
-}
-
-/// The document that a browser has at an address once scripts have run.
-async fn seen(browser: &'static str, url: String) -> String {
-    let profile = tempfile::tempdir().unwrap();
-    let data = format!("--user-data-dir={}", profile.path().display());
-    let ran = tokio::task::spawn_blocking(move || {
-        Command::new(browser)
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--virtual-time-budget=20000",
-                "--dump-dom",
-                &data,
-                &url,
-            ])
-            .output()
-            .unwrap()
-    });
-    let output = ran.await.unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Texts of the cells of the first table of a part of the page, row by row, without the column that leads to a row.

@@ -7,6 +7,7 @@
 )]
 
 mod api;
+mod browser;
 mod clients;
 mod clock;
 mod cookbook;
@@ -19,6 +20,7 @@ mod fleet;
 mod grpc;
 mod links;
 mod numa;
+mod page;
 mod places;
 mod profiles;
 mod questions;
