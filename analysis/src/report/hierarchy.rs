@@ -23,7 +23,7 @@ pub struct Level<'a> {
 impl Rows {
     /// All rows by level, for each event that has samples.
     pub fn hierarchy(&self) -> Vec<(usize, Vec<Level<'_>>)> {
-        let rows = self.ready();
+        let rows = self.ready(usize::MAX);
         let same_event = |one: &Ready<'_>, other: &Ready<'_>| one.event == other.event;
         let events = rows.chunk_by(same_event);
         events

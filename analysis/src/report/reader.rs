@@ -186,6 +186,16 @@ impl Reader {
         }
     }
 
+    /// A number that stands for what [`Reader::show`] says.
+    pub(super) fn stands_for(key: Key, number: u64, first: First, event: u32) -> u64 {
+        match key {
+            Key::Mem | Key::Snoop | Key::Tlb | Key::Locked | Key::Blocked => first.word.0,
+            Key::SymbolDaddr => first.data,
+            Key::Event => event.into(),
+            _ => number,
+        }
+    }
+
     /// A line or file of the source; perf shows `.` for a file that is not known.
     fn source(&mut self, key: Key, sample: &LocalSample<'_>) -> u64 {
         let place = sample.code_place();

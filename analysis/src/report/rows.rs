@@ -5,7 +5,7 @@ use super::calls::Children;
 use super::index::Index;
 use super::keys::Key;
 use super::measures::{Measures, Weights};
-use super::order::in_order;
+use super::order::{Order, Ranks, in_order};
 use super::paths::{NO_PATH, Paths};
 use super::reader::{First, Reader, Shown, data_src};
 use crate::interval::share;
@@ -394,15 +394,53 @@ impl Rows {
             .filter(|(_, total)| total.samples > 0)
     }
 
-    /// All rows: by event, the largest share first, equal ones by their texts, then as they come in the file.
-    pub fn ready(&self) -> Vec<Ready<'_>> {
-        let mut met: Vec<usize> = (0..self.all.len()).collect();
-        met.sort_by_key(|at| self.rest.get(*at).map(|rest| rest.met));
-        in_order(
-            met.into_iter()
-                .filter_map(|at| self.ready_row(at))
-                .collect(),
-        )
+    /// At most so many rows: by event, the largest share first, equal ones by their texts, then as they come in the file.
+    pub fn ready(&self, limit: usize) -> Vec<Ready<'_>> {
+        let mut ranks = Vec::with_capacity(self.keys.len());
+        for (place, key) in self.keys.iter().enumerate() {
+            let shown = (0..self.all.len()).map(|at| self.shown_at(at, place, *key));
+            ranks.push(Ranks::of(shown));
+        }
+        let places = (0..self.all.len()).map(|at| Order {
+            event: self.all.get(at).map_or(0, |row| row.event),
+            share: self.share_to_order_by(at).unwrap_or(0.0),
+            met: self.rest.get(at).map_or((0, 0), |rest| rest.met),
+            row: at,
+        });
+        let rows = in_order(places.collect(), &ranks).into_iter().take(limit);
+        rows.filter_map(|row| self.ready_row(row)).collect()
+    }
+
+    /// What a row shows of a key: a number that stands for it, and the text. Rows with equal numbers show the same.
+    fn shown_at<'a>(
+        &'a self,
+        at: usize,
+        place: usize,
+        key: Key,
+    ) -> (u64, impl FnOnce() -> Shown<'a>) {
+        let event = self.all.get(at).map_or(0, |row| row.event);
+        let first = self.first(at);
+        let number = match place.checked_sub(INLINE) {
+            None => self.all.get(at).and_then(|row| row.inline.get(place)),
+            Some(behind) => {
+                let width = self.keys.len() - INLINE;
+                numbers_at(&self.more, at, width).get(behind)
+            }
+        };
+        let number = number.copied().unwrap_or_default();
+        let name = self.event_name(event as usize);
+        let shown = move || self.reader.show(key, number, first, name);
+        (Reader::stands_for(key, number, first, event), shown)
+    }
+
+    fn share_to_order_by(&self, at: usize) -> Option<f64> {
+        match self.children_of(at) {
+            Some(children) => children.share,
+            None => {
+                let event = self.all.get(at)?.event as usize;
+                self.sums(at)?.share(&self.whole(event)?)
+            }
+        }
     }
 
     fn measures(&self, at: usize) -> Option<Measures> {
@@ -418,7 +456,8 @@ impl Rows {
     }
 
     /// Number of rows.
-    pub(super) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         self.all.len()
     }
 

@@ -18,9 +18,8 @@ pub(crate) fn table(
     limit: Option<u32>,
     calls: Calls,
 ) -> Table {
-    let mut ready = rows.ready();
-    let all = ready.len();
-    ready.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
+    let ready = rows.ready(limit.map_or(usize::MAX, |limit| limit as usize));
+    let all = rows.len();
     match format {
         Format::Table => for_people(rows, &ready, all, left, calls),
         Format::Csv => for_spreadsheets(rows, &ready, calls),
