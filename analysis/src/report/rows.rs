@@ -434,13 +434,11 @@ impl Rows {
     }
 
     fn share_to_order_by(&self, at: usize) -> Option<f64> {
-        match self.children_of(at) {
-            Some(children) => children.share,
-            None => {
-                let event = self.all.get(at)?.event as usize;
-                self.sums(at)?.share(&self.whole(event)?)
-            }
+        if let Some(children) = self.children_of(at) {
+            return children.share;
         }
+        let event = self.all.get(at)?.event as usize;
+        self.sums(at)?.share(&self.whole(event)?)
     }
 
     fn measures(&self, at: usize) -> Option<Measures> {
