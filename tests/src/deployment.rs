@@ -38,6 +38,8 @@ pub struct Setup {
     pub waiting_bytes: Option<u64>,
     /// Three servers of NATS, each with a copy of everything.
     pub three_nats: bool,
+    /// Where decoders keep tables of symbols, and the variables that lead there; not set: a folder of the deployment.
+    pub symbols: Option<(String, Vec<(String, String)>)>,
     /// Flushes, blocks and closes as often as deployed; not set: many times as often, so that short tests meet all of them.
     pub usual_pace: bool,
 }
@@ -50,6 +52,8 @@ pub struct Deployment {
     engine: u16,
     /// Where the only server of NATS says whether it is well.
     nats_monitor: u16,
+    /// Where decoders keep tables of symbols.
+    symbols: String,
     folder: tempfile::TempDir,
 }
 
@@ -71,7 +75,14 @@ impl Deployment {
             running: BTreeMap::new(),
             engine: free_port(),
             nats_monitor: free_port(),
+            symbols: String::new(),
             folder: tempfile::tempdir().unwrap(),
+        };
+        let (symbols, variables) = setup.symbols.clone().unwrap_or_default();
+        deployment.symbols = if symbols.is_empty() {
+            deployment.make("symbols").display().to_string()
+        } else {
+            symbols
         };
         deployment.plan_nats(setup);
         deployment.plan_engine();
@@ -107,6 +118,9 @@ impl Deployment {
         for name in ["decoder-1", "decoder-2"] {
             deployment.plan(name, "decoder", "");
             deployment.lead_to(name, "aggregator-1");
+            if let Some(recipe) = deployment.recipes.get_mut(name) {
+                recipe.variables.clone_from(&variables);
+            }
         }
         let store = deployment.store_url(engine::READER);
         deployment.plan("query", "query", &format!("store = \"{store}\"\n"));
@@ -294,7 +308,7 @@ impl Deployment {
         let text = format!(
             "listen = \"127.0.0.1:{listen}\"\nadmin = \"127.0.0.1:{admin}\"\npartitions = {PARTITIONS}\n\
              aggregators = [\"http://127.0.0.1:{to}\"]\nsymbol_dir = '{}'\ncollectors_file = '{}'\n",
-            self.make("symbols").display(),
+            self.symbols,
             self.collectors_file().display()
         );
         std::fs::write(self.folder().join(format!("{decoder}.toml")), text).unwrap();

@@ -1,7 +1,7 @@
 //! perf's generic names: software events, counters of every CPU, caches, raw numbers; with modifiers.
 
 use memwide_model::{LatencyKind, Tier};
-use memwide_perf_abi::{Attr, attr_kind};
+use memwide_perf_abi::{Attr, attr_kind, sample};
 
 use super::kinds;
 use super::spec::{Absent, BASE, EventSpec, base_attr};
@@ -29,6 +29,9 @@ const SOFTWARE: &[(&str, u64)] = &[
     ("bpf-output", 10),
     ("cgroup-switches", 11),
 ];
+
+/// Those of them that come with a data address: faults. They fire before the fault is handled, so there is no page yet.
+const ADDRESSED: [u64; 2] = [2, 7];
 
 /// `perf_hw_id`.
 const HARDWARE: &[(&str, u64)] = &[
@@ -91,7 +94,9 @@ pub(crate) fn generic(name: &str) -> Option<Result<EventSpec, Absent>> {
         let remedy = "u counts user mode, k the kernel, h a hypervisor";
         return Some(Err(Absent::misread(tier, reason, remedy)));
     }
-    let mut attr = base_attr(kind, config, BASE);
+    let has_address = kind == attr_kind::SOFTWARE && ADDRESSED.contains(&config);
+    let address = if has_address { sample::ADDR } else { 0 };
+    let mut attr = base_attr(kind, config, BASE | address);
     exclude(&mut attr, modifiers);
     attr.sample_period = match (kind, config) {
         _ if attr.is_clock() => kinds::clock_period(kinds::CLOCK_FREQ),

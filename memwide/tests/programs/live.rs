@@ -264,6 +264,28 @@ fn huge_pages_that_the_kernel_keeps_are_anonymous_memory_with_a_fault_each() {
     );
 }
 
+/// The C library opens an arena piece by piece with `mprotect`, which the kernel records as a mapping each time.
+#[test]
+fn arenas_of_threads_that_grow_are_anonymous_memory() {
+    let Some(mut acts) = Acts::built() else {
+        return;
+    };
+    for event in ["minor-faults", "page-faults"] {
+        let options = ["-e", event, "-c", "1"];
+        let Some(file) = acts.recorded(&options, &["arenas"]) else {
+            return;
+        };
+        let keys = ["--sort", "region", "-F", "context=user"];
+        let document = json("report", &file, &keys);
+        // 2 × 40 × 100,000 bytes; huge pages where the kernel gives them are fewer faults.
+        let anonymous = samples(&document, &[("region", "anonymous")]);
+        assert!(anonymous > 100, "{event}: {document:#}");
+        let rows = rows(&document).iter();
+        let unknown = rows.filter(|row| row["region"] == "unknown");
+        assert_eq!(unknown.count(), 0, "{event}: {document:#}");
+    }
+}
+
 #[test]
 fn waiting_for_a_lock_is_told_by_who_wants_it() {
     let Some(mut acts) = Acts::built() else {

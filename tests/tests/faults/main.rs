@@ -21,6 +21,7 @@ mod network;
 mod odd;
 mod oracle;
 mod schedule;
+mod shelf;
 mod source;
 
 use memwide_tests::{Deployment, tools_missing, until};

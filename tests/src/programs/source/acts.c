@@ -225,6 +225,24 @@ NOINLINE static void churn(void) {
   }
 }
 
+/* An arena of its own for each thread: 64 MiB that nobody may touch, opened piece by piece as they fill. */
+NOINLINE static void fill_arena(void) {
+  for (int i = 0; i < 40; i++) {
+    char *at = malloc(100 * 1000);
+    if (at) memset(at, i + 1, 100 * 1000);
+    sink += (long)at;
+  }
+}
+static void *arena(void *unused) {
+  fill_arena();
+  return unused;
+}
+static void arenas(void) {
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, arena, 0);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+}
+
 int main(int argc, char **argv) {
   const char *act = argc > 1 ? argv[1] : "";
   if (!strcmp(act, "pool")) pool();
@@ -236,6 +254,7 @@ int main(int argc, char **argv) {
   if (!strcmp(act, "locks")) locks();
   if (!strcmp(act, "words")) words();
   if (!strcmp(act, "walk")) walk();
+  if (!strcmp(act, "arenas")) arenas();
   if (!strcmp(act, "memory")) {
     leak();
     churn();
