@@ -21,7 +21,7 @@ use crate::statement::Statement;
 use crate::status::{Status, StatusDetail};
 
 /// Tables of samples and of sums of them.
-const SAMPLED: &[&str] = &["samples", "mix_1m", "functions", "fleet_1h"];
+const SAMPLED: &[&str] = &["samples", "mix_1m", "functions", "fleet_1h", "fleet_1d"];
 
 /// Answers questions from a store that may come and go.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ impl Service {
         let mut notes = Vec::new();
         if is_empty && SAMPLED.contains(&answer.source_table) {
             let counted = ask(why::counts(filter)).await;
-            let stored = ask(why::stored()).await;
+            let stored = ask(why::stored(filter)).await;
             if let (Ok(counted), Ok(stored)) = (counted, stored) {
                 notes.extend(why::empty(question.name(), filter, &counted, &stored));
             }

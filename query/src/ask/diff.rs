@@ -4,16 +4,16 @@
 //! change over its standard error. Many functions are tested at once: Benjamini and Hochberg's procedure keeps the expected
 //! part of false findings among those called changed below 5 %.
 
+mod sides;
+
 use std::collections::BTreeMap;
 
 use super::filter::{Dimension, Filter};
-use super::grouped::{Grouped, Output};
 use super::interval::{self, Of, Sums};
-use super::table::{SAMPLES, Source, Table};
-use super::time::Range;
-use super::{Ask, AskError, Extra, Given, LIMIT_MAX, PartPlan, Plan, Values};
+use super::time::{Range, text};
+use super::{Ask, AskError, Extra, Given, PartPlan, Plan, Values};
 use crate::answer::{Answer, Column, Value};
-use crate::statement::Statement;
+use sides::SideAsked;
 
 /// Expected part of rows called changed that did not change, at most.
 const FALSE_DISCOVERIES: f64 = 0.05;
@@ -94,11 +94,11 @@ impl Ask for Diff {
     }
 
     fn plan(&self) -> Plan {
-        side(&self.filter)
+        self.sides().after.plan()
     }
 
     fn more(&self, plan: &Plan, _: &[Vec<Value>]) -> Vec<PartPlan> {
-        let before = side(&self.before);
+        let before = self.sides().before.plan();
         let clusters = |name, plan: &Plan, filter: &Filter| {
             interval::of_all(plan, filter, KEYS)
                 .into_iter()
@@ -117,12 +117,22 @@ impl Ask for Diff {
     fn conclude(&self, answer: &mut Answer) {
         let limit = self.filter.limit as usize;
         compare(answer, limit);
-        let side = |filter: &Filter| format!("{}{}", side(filter).range, named(filter));
+        let sides = self.sides();
+        let side = |side: &SideAsked| {
+            let filter = &side.filter;
+            format!("{}{}", side.plan().range, named(filter))
+        };
         answer.notes.push(format!(
             "before: {}; after: {}; the completeness is that of after",
-            side(&self.before),
-            side(&self.filter)
+            side(&sides.before),
+            side(&sides.after)
         ));
+        if let Some(hour) = sides.left_out {
+            answer.notes.push(format!(
+                "the hour from {} on is in neither side, as each has a part of it and `fleet_1h` has whole hours",
+                text(hour)
+            ));
+        }
     }
 }
 
@@ -136,34 +146,6 @@ fn named(filter: &Filter) -> String {
         }
     }
     text
-}
-
-/// Functions and their shares on one side.
-fn side(filter: &Filter) -> Plan {
-    let table = Table::choose(
-        &[Table::Fleet, Table::Functions, Table::Samples],
-        &filter.needs(),
-        filter.range,
-    );
-    let rounded = table.rounded(filter);
-    let mut statement = Statement::default();
-    let functions = filter.of_all_functions();
-    let source = Source::new(&mut statement, table, &functions, rounded.0, KEYS);
-    let mut outputs: Vec<Output> = KEYS.iter().map(|key| Output::key(key)).collect();
-    outputs.push(Output::sum(
-        Column::number("samples", "samples"),
-        source.sum(SAMPLES),
-    ));
-    outputs.push(Output::weigh("est_events", source.est_events()));
-    let shape = Grouped {
-        order: "samples",
-        partition: &["tier", "event"],
-        having: "",
-    };
-    // Rows are compared before they are cut.
-    let mut all = filter.clone();
-    all.limit = LIMIT_MAX;
-    shape.plan(table, &all, rounded, statement, &source, &outputs)
 }
 
 /// One function on one side.

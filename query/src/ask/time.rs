@@ -70,6 +70,11 @@ impl Range {
         }
     }
 
+    /// Whether some moment is in both.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.since_ns < other.until_ns && other.since_ns < self.until_ns
+    }
+
     /// Length in nanoseconds.
     pub(crate) fn len_ns(self) -> u64 {
         self.until_ns - self.since_ns

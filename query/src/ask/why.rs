@@ -4,7 +4,8 @@
 
 use super::filter::{Dimension, Filter};
 use super::samples::conditions;
-use super::time::{DAY_NS, text};
+use super::table::{SAMPLES_KEPT_NS, time_condition};
+use super::time::{DAY_NS, HOUR_NS, text};
 use super::{Name, PartPlan, Range};
 use crate::answer::{Column, Value};
 use crate::statement::Statement;
@@ -59,18 +60,21 @@ pub(crate) fn counts(filter: &Filter) -> PartPlan {
     }
 }
 
-/// From when to when there are samples at all, in whole hours, seconds since 1970; none: 0.
-pub(crate) fn stored() -> PartPlan {
-    let statement = Statement {
-        sql: "SELECT toUInt64(toUnixTimestamp(min(time))), toUInt64(toUnixTimestamp(max(time))) FROM fleet_1h".to_owned(),
-        ..Statement::default()
-    };
+/// From when to when there are samples at all, in whole hours, seconds since 1970; none: 0. And how many the hours of the range
+/// have, also where only sums are kept.
+pub(crate) fn stored(filter: &Filter) -> PartPlan {
+    let mut statement = Statement::default();
+    let within = time_condition(&mut statement, false, filter.range.outwards(HOUR_NS));
+    statement.sql = format!(
+        "SELECT toUInt64(toUnixTimestamp(min(time))), toUInt64(toUnixTimestamp(max(time))), sumIf(n, {within}) FROM fleet_1h"
+    );
     PartPlan {
         name: "stored",
         statement,
         columns: vec![
             Column::number("first", "seconds"),
             Column::number("last", "seconds"),
+            Column::number("within", "samples"),
         ],
     }
 }
@@ -207,7 +211,14 @@ pub(crate) fn empty(
     let words = |at: usize| counted.get(at).map(Value::to_string).unwrap_or_default();
     if samples == 0 {
         let hours = stored.first().map(Vec::as_slice).unwrap_or_default();
-        let [first, last] = [0, 1].map(|at| number(hours.get(at)));
+        let [first, last, within] = [0, 1, 2].map(|at| number(hours.get(at)));
+        let begins_ns = filter.asked_ns.saturating_sub(SAMPLES_KEPT_NS);
+        if within > 0 && filter.range.since_ns < begins_ns {
+            return vec![format!(
+                "of the {within} samples in the hours of this range none passes the filters or has what is asked for; single \
+                 samples are kept for 3 days, so no more can be told of this range"
+            )];
+        }
         return vec![if last == 0 {
             "nothing is stored yet: `memwide hosts` shows who sends, `memwide doctor` what a machine can collect".to_owned()
         } else {

@@ -31,6 +31,16 @@ async fn differences_equal_shares_of_the_same_samples() {
     };
     let range = "since=2026-11-20T11:00:00Z&until=2026-11-20T12:00:00Z";
     check(&running, &format!("diff?{range}"), &hour(0), &hour(1)).await;
+    // Two parts of hours, one behind the other: no sample is on both sides.
+    let minutes = |from: i64, until: i64| -> Vec<Sample> {
+        let begin = i64::from(crate::truth::BEGIN);
+        let of = begin + from * 60..begin + until * 60;
+        let within = |row: &&Sample| of.contains(&(row.time / 1_000_000_000));
+        all.iter().filter(within).copied().collect()
+    };
+    let range = "since=2026-11-20T10:50:00Z&until=2026-11-20T11:40:00Z&before_since=2026-11-20T10:00:00Z&before_until=2026-11-20T10:50:00Z";
+    let (before, after) = (minutes(0, 50), minutes(50, 100));
+    check(&running, &format!("diff?{range}"), &before, &after).await;
     let same = running
         .get(&format!("/api/v1/diff?{ALL}&host=alpha&before_host=alpha"))
         .await;

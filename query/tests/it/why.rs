@@ -118,6 +118,9 @@ async fn empty(running: &Running) {
         said.contains("no sample is from 2026-11-18T10:00:00Z to 2026-11-18T11:00:00Z; there are some from 2026-11-20T10:00:00Z until before 2026-11-20T12:00:00Z"),
         "{said}"
     );
+    let days = "since=2026-11-17T00:00:00Z&until=2026-11-18T00:00:00Z";
+    let said = notes(running, &format!("functions?{days}")).await;
+    assert!(said.contains("there are some from 2026-11-20T10"), "{said}");
     let said = notes(running, &format!("functions?{ALL}&tier=event")).await;
     assert!(
         said.contains("of the 3000 samples in this range none has tier `event`; there are tiers precise, software, events mem-loads,ldlat=30, mem-stores, minor-faults"),
