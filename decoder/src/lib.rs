@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+mod bucket;
 mod chain;
 mod classified;
 mod context;

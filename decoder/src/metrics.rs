@@ -38,6 +38,16 @@ label_set! {
     }
 }
 
+label_set! {
+    /// What became of putting a file of the archive up.
+    pub enum UploadEnd("outcome") {
+        /// It is in the bucket, and no longer here.
+        Stored => "stored",
+        /// It stays here, and is tried again.
+        Failed => "failed",
+    }
+}
+
 declare_metrics! {
     pub counter BATCHES = "decoder_decoded_batches_total", Batches, "Batches decoded and handed on, repeats included.";
     pub counter SAMPLES = "decoder_decoded_samples_total", Samples, "Rows decoded, repeats included.";
@@ -57,7 +67,9 @@ declare_metrics! {
     pub counter CENTRAL_REFUSED = "decoder_central_refused_messages_total", Messages, "Answers of collectors that refused their settings, repeats included.";
     pub counter ARCHIVED = "decoder_archived_batches_total", Batches, "Batches, histories and tables that were to be archived.", by ArchiveEnd;
     pub counter ARCHIVE_REMOVED = "decoder_archive_removed_files_total", Files, "Folders of days that were removed from the archive as too old or too much.";
-    pub gauge ARCHIVE_BYTES = "decoder_archive_bytes", Bytes, "Size of the archive.";
+    pub gauge ARCHIVE_BYTES = "decoder_archive_bytes", Bytes, "Size of the archive; with archive_url: of what waits here to go up.";
+    pub counter ARCHIVE_UPLOADS = "decoder_archive_uploaded_files_total", Files, "Files of the archive that were to go up into the object store.", by UploadEnd;
+    pub counter ARCHIVE_UPLOADED_BYTES = "decoder_archive_uploaded_bytes_total", Bytes, "Bytes of the archive that went up into the object store.";
     pub gauge STREAMS = "decoder_open_streams", Streams, "Collector streams open now.";
     pub histogram DECODE = "decoder_decode_seconds", Seconds, "Time to decode one batch.",
         [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0];

@@ -358,6 +358,15 @@ impl Deployment {
         self.spawn(name, &mut command);
     }
 
+    /// From its next start on a service has these variables too.
+    pub fn set_variables(&mut self, name: &str, variables: &[(&str, String)]) {
+        let recipe = self.recipes.get_mut(name).unwrap();
+        let owned = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()));
+        recipe.variables.extend(owned);
+    }
+
     /// Starts a service anew with further keys, and waits for it.
     pub fn configure(&mut self, name: &str, more: &str) {
         let config = self.folder().join(format!("{name}.toml"));

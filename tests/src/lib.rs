@@ -14,6 +14,7 @@ pub mod measured;
 mod pipeline;
 mod processes;
 pub mod programs;
+pub mod s3;
 pub mod sharing;
 mod wait;
 

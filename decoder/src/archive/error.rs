@@ -14,6 +14,38 @@ pub enum ArchiveError {
         /// Why.
         source: std::io::Error,
     },
+    /// The object store's word.
+    #[error(
+        "cannot read {place}; see that the bucket is there and that AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and \
+         AWS_ENDPOINT_URL are those of the object store", place = place.display()
+    )]
+    Bucket {
+        /// The object, or the whole.
+        place: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No room for a copy of an object.
+    #[error("cannot keep a copy of {place} in the temporary folder; name one with room in TMPDIR", place = place.display())]
+    Temporary {
+        /// The object.
+        place: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A source has more than fits.
+    #[error(
+        "{source_folder} has more than {most} batches around {day}, which are more than are decoded again at once; the day \
+         stays as it is"
+    )]
+    TooMany {
+        /// The source, as its folder is called.
+        source_folder: String,
+        /// The day.
+        day: String,
+        /// The bound.
+        most: usize,
+    },
     /// Not written by this memwide.
     #[error("{path} is no file of an archive that this memwide knows; move it away, or use the memwide that wrote it", path = path.display())]
     NotArchive {
@@ -64,5 +96,20 @@ impl ArchiveError {
     pub(super) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
+    }
+
+    pub(super) fn bucket(place: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let place = place.to_owned();
+        move |source| Self::Bucket { place, source }
+    }
+
+    pub(super) fn temporary(place: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let place = place.to_owned();
+        move |source| Self::Temporary { place, source }
+    }
+
+    /// Whether it is about a key, and says nothing about whether the file is whole.
+    pub fn is_of_key(&self) -> bool {
+        matches!(self, Self::NoKey { .. } | Self::WrongKey { .. })
     }
 }

@@ -32,6 +32,9 @@ pub(super) const SUM_BYTES: usize = 8;
 /// What of an entry's head is summed, and bound to its body.
 pub(super) const BOUND_BYTES: usize = 24;
 
+/// Bytes of the longest head of a file.
+pub(super) const HEAD_BYTES_MAX: u64 = (FIXED_BYTES + 255 + SUM_BYTES) as u64;
+
 /// Bytes of an entry's head.
 pub(super) const HEAD_BYTES: usize = BOUND_BYTES + 2 * SUM_BYTES;
 

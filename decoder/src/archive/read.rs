@@ -1,10 +1,11 @@
 //! Reading files, entry by entry.
 
-use super::frame::{FIXED_BYTES, FileHead, HEAD_BYTES, Head, Kind};
+use super::ArchiveError;
+use super::frame::{FileHead, HEAD_BYTES, HEAD_BYTES_MAX, Head, Kind};
 use super::key::{FileKey, Key, KeyId};
-use super::{ArchiveError, Day, EXTENSION};
+use super::place::{Kept, Place};
 use memwide_proto::v1;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
@@ -36,27 +37,30 @@ pub(super) struct FileReader {
 }
 
 impl FileReader {
-    pub(super) fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = File::open(path).map_err(ArchiveError::io(path))?;
-        let bytes = file.metadata().map_err(ArchiveError::io(path))?.len();
-        let not_one = || ArchiveError::NotArchive {
-            path: path.to_owned(),
-        };
-        let mut head = vec![0; FIXED_BYTES];
-        file.read_exact_at(&mut head, 0).map_err(|_| not_one())?;
-        let len = FileHead::len(&head).ok_or_else(not_one)?;
-        head.resize(len, 0);
-        file.read_exact_at(&mut head, 0).map_err(|_| not_one())?;
-        let head = FileHead::decode(&head).ok_or_else(not_one)?;
+    pub(super) fn open(place: &Place, kept: &Kept) -> Result<Self, ArchiveError> {
+        let file = place.file(kept)?;
+        let path = place.shown(&kept.name);
+        let bytes = file.metadata().map_err(ArchiveError::io(&path))?.len();
+        let begin = HEAD_BYTES_MAX.min(bytes);
+        let mut head = vec![0; usize::try_from(begin).unwrap_or(0)];
+        let read = file.read_exact_at(&mut head, 0);
+        read.map_err(ArchiveError::io(&path))?;
+        let (head, len) = whole_head(&head, &path)?;
         Ok(Self {
-            path: path.to_owned(),
+            path,
             file,
             bytes,
-            at: len as u64,
+            at: len,
             ordinal: 0,
             head,
             torn: None,
         })
+    }
+
+    /// What a file is of, by its first bytes alone.
+    pub(super) fn head(place: &Place, kept: &Kept) -> Result<FileHead, ArchiveError> {
+        let begin = place.begin(kept, HEAD_BYTES_MAX)?;
+        Ok(whole_head(&begin, &place.shown(&kept.name))?.0)
     }
 
     pub(super) fn is_encrypted(&self) -> bool {
@@ -152,51 +156,15 @@ impl FileReader {
     }
 }
 
-fn names_in(folder: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
-    let entries = fs::read_dir(folder).map_err(ArchiveError::io(folder))?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        paths.push(entry.map_err(ArchiveError::io(folder))?.path());
-    }
-    paths.sort_unstable();
-    Ok(paths)
-}
-
-/// Days of an archive, oldest first.
-pub fn days(root: &Path) -> Result<Vec<Day>, ArchiveError> {
-    let names = names_in(root)?;
-    let names = names.iter().filter_map(|path| path.file_name()?.to_str());
-    Ok(names.filter_map(|name| name.parse().ok()).collect())
-}
-
-/// Folders of sources in a day, by name.
-pub(super) fn folders_of(root: &Path, day: Day) -> Result<Vec<String>, ArchiveError> {
-    let folder = root.join(day.to_string());
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
-    let names = names_in(&folder)?;
-    let names = names.iter().filter_map(|path| path.file_name()?.to_str());
-    Ok(names.map(str::to_owned).collect())
-}
-
-/// Files of one source in a day.
-pub(super) fn files_in(root: &Path, day: Day, folder: &str) -> Result<Vec<PathBuf>, ArchiveError> {
-    let folder = root.join(day.to_string()).join(folder);
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
-    let is_ours = |path: &PathBuf| path.extension().is_some_and(|end| end == EXTENSION);
-    Ok(names_in(&folder)?.into_iter().filter(is_ours).collect())
-}
-
-/// All files of a day.
-pub fn files_of(root: &Path, day: Day) -> Result<Vec<PathBuf>, ArchiveError> {
-    let mut files = Vec::new();
-    for folder in folders_of(root, day)? {
-        files.extend(files_in(root, day, &folder)?);
-    }
-    Ok(files)
+/// The head a file begins with, and its size.
+fn whole_head(begin: &[u8], path: &Path) -> Result<(FileHead, u64), ArchiveError> {
+    let len = FileHead::len(begin);
+    let head = len.and_then(|len| FileHead::decode(begin.get(..len)?));
+    let (Some(head), Some(len)) = (head, len) else {
+        let path = path.to_owned();
+        return Err(ArchiveError::NotArchive { path });
+    };
+    Ok((head, len as u64))
 }
 
 /// What a file holds, read whole.
@@ -219,8 +187,8 @@ pub struct Checked {
 }
 
 /// Reads every byte of a file. Without the key of an encrypted file sums are checked, and samples stay unknown (0).
-pub fn check(path: &Path, key: Option<&Key>) -> Result<Checked, ArchiveError> {
-    let mut reader = FileReader::open(path)?;
+pub fn check(place: &Place, kept: &Kept, key: Option<&Key>) -> Result<Checked, ArchiveError> {
+    let mut reader = FileReader::open(place, kept)?;
     let key = match key {
         None => None,
         Some(key) => reader.key(Some(key))?,

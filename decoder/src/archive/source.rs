@@ -1,17 +1,22 @@
 //! What a source's files hold of a day: which batches, from which snapshot on, and what is missing.
 
-use super::frame::Kind;
-use super::key::{FileKey, Key};
-use super::read::{FileReader, Located, days, files_in, folders_of};
+use super::files::Files;
+use super::frame::{FileHead, Kind};
+use super::key::Key;
+use super::place::Place;
+use super::read::{FileReader, Located};
 use super::{ArchiveError, Day};
 use memwide_model::Source;
 use memwide_proto::v1;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::ops::Range;
 
 /// How long before and after a day batches that hold samples of it may have been closed: a round of the rings, records that
 /// come late, clocks that are read one after the other. What is further off is found by the totals.
 const AROUND_NS: u64 = 600_000_000_000;
+
+/// Entries of one source that are known at once: bounds the memory of a day, at about 100 bytes each.
+const ENTRIES_MAX: usize = 4_000_000;
 
 /// A source in a day's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,15 +29,14 @@ pub struct Held {
 }
 
 /// Sources that may have samples of a day.
-pub fn held(root: &Path, day: Day) -> Result<Vec<Held>, ArchiveError> {
+pub fn held(place: &Place, day: Day) -> Result<Vec<Held>, ArchiveError> {
     let mut all: BTreeMap<String, Held> = BTreeMap::new();
-    for near in [day, Day(day.0 + 1)] {
-        for folder in folders_of(root, near)? {
-            if let Some(file) = files_in(root, near, &folder)?.first()
-                && !all.contains_key(&folder)
+    for near in [day, Day(day.0.saturating_add(1))] {
+        for folder in place.sources(near)? {
+            if !all.contains_key(&folder)
+                && let Some(file) = place.files_in(near, &folder)?.first()
             {
-                let reader = FileReader::open(file)?;
-                let (source, host) = (reader.head.source, reader.head.host);
+                let FileHead { source, host, .. } = FileReader::head(place, file)?;
                 let one = Held {
                     source,
                     host,
@@ -47,9 +51,9 @@ pub fn held(root: &Path, day: Day) -> Result<Vec<Held>, ArchiveError> {
 
 /// An entry and the file it lies in.
 #[derive(Debug, Clone, Copy)]
-struct At {
-    file: usize,
-    entry: Located,
+pub(super) struct At {
+    pub(super) file: usize,
+    pub(super) entry: Located,
 }
 
 /// One step of decoding a source again.
@@ -65,8 +69,8 @@ pub(crate) enum Entry {
 
 /// All that is to be read of a source, in order.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    files: Vec<(FileReader, Option<FileKey>)>,
+pub(crate) struct Plan<'a> {
+    files: Files<'a>,
     steps: Vec<At>,
     /// First batch that may hold samples of the day.
     first: u64,
@@ -101,15 +105,49 @@ impl Found {
         }
     }
 
+    fn take_all(&mut self, entries: Vec<At>, day: Day, held: &Held) -> Result<(), ArchiveError> {
+        for at in entries {
+            self.take(at);
+        }
+        if self.batches.len() + self.symbols.len() > ENTRIES_MAX {
+            return Err(ArchiveError::TooMany {
+                source_folder: held.folder.clone(),
+                day: day.to_string(),
+                most: ENTRIES_MAX,
+            });
+        }
+        Ok(())
+    }
+
+    /// Forgets what lies before where the day's history begins.
+    fn forget_before(&mut self, day: Day) {
+        let begin = self.range(day).and_then(|(first, _)| self.begin(first));
+        if let Some(begin) = begin {
+            self.batches = self.batches.split_off(&begin);
+        }
+    }
+
+    /// Batches from `from` to `last` that are not there, whole from `first` on.
+    fn missing(&self, from: u64, first: u64, last: u64) -> Vec<(u64, u64)> {
+        let mut missing = Vec::new();
+        let mut due = from;
+        for (number, at) in self.batches.range(from..=last) {
+            if *number > due {
+                missing.push((due, number - 1));
+            }
+            if *number >= first && at.entry.head.kind != Kind::Batch {
+                missing.push((*number, *number));
+            }
+            due = number + 1;
+        }
+        missing
+    }
+
     /// First and last batch that may hold samples of the day; `None`: there is none.
     fn range(&self, day: Day) -> Option<(u64, u64)> {
-        let (from, to) = (
-            day.begin_ns().saturating_sub(AROUND_NS),
-            day.end_ns().saturating_add(AROUND_NS),
-        );
         let within = |at: &At| {
             let head = &at.entry.head;
-            head.kind == Kind::Batch && (from..to).contains(&head.closed_wall_ns)
+            head.kind == Kind::Batch && around(day).contains(&head.closed_wall_ns)
         };
         let numbers = self.batches.iter().filter(|(_, at)| within(at));
         let numbers: Vec<u64> = numbers.map(|(number, _)| *number).collect();
@@ -124,31 +162,54 @@ impl Found {
     }
 }
 
-impl Plan {
-    /// Reads the heads of a source's files, from the day behind `day` back to where its history begins, and further for tables.
+/// Moments that batches with samples of a day are closed in, nanoseconds since 1970 UTC.
+fn around(day: Day) -> Range<u64> {
+    day.begin_ns().saturating_sub(AROUND_NS)..day.end_ns().saturating_add(AROUND_NS)
+}
+
+impl<'a> Plan<'a> {
+    /// Reads the heads of a source's files, from the day behind `day` back to where its history begins; of other days what is
+    /// needed of them: tables, and batches whose collector's clock was wrong.
     pub(crate) fn make(
-        root: &Path,
+        place: &'a Place,
         day: Day,
         held: &Held,
-        key: Option<&Key>,
+        key: Option<&'a Key>,
     ) -> Result<Option<Self>, ArchiveError> {
-        let mut all = days(root)?;
-        all.retain(|one| *one <= Day(day.0 + 1));
-        let (mut files, mut found) = (Vec::new(), Found::default());
+        let mut all = place.days()?;
+        let later = all.split_off(all.partition_point(|one| *one <= Day(day.0.saturating_add(1))));
+        let (mut files, mut found) = (Files::new(place, key), Found::default());
+        let mut looked_at = Vec::new();
         for near in all.into_iter().rev() {
+            let is_near = near.0.saturating_add(1) >= day.0;
+            if !is_near && found.range(day).is_none() {
+                return Ok(None);
+            }
             // What the day needs must be whole; tables of earlier days are a help where they are.
-            let needed = near.0 + 1 >= day.0
+            let needed = is_near
                 || found
                     .range(day)
                     .is_some_and(|(first, _)| found.begin(first).is_none());
-            for path in files_in(root, near, &held.folder)? {
-                match scan(&path, key, files.len(), &mut found) {
-                    Ok(file) => files.push(file),
+            for kept in place.files_in(near, &held.folder)? {
+                if !needed && !place.may_hold_tables(&kept) {
+                    continue;
+                }
+                let wanted = |entry: &Located| {
+                    let head = &entry.head;
+                    head.kind == Kind::Symbols || (needed && head.closed_wall_ns < around(day).end)
+                };
+                match files.scan(kept, wanted) {
+                    Ok(entries) => found.take_all(entries, day, held)?,
                     Err(error) if needed => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "symbols of earlier days are not read");
                     }
                 }
+            }
+            if needed && near < day {
+                found.forget_before(day);
+            } else if !needed {
+                looked_at.push(near);
             }
         }
         let Some((first, last)) = found.range(day) else {
@@ -156,17 +217,26 @@ impl Plan {
         };
         let begin = found.begin(first);
         let from = begin.unwrap_or(first);
-        let mut missing = Vec::new();
-        let mut due = from;
-        let is_whole = |number: u64, at: &At| number < first || at.entry.head.kind == Kind::Batch;
-        for (number, at) in found.batches.range(from..=last) {
-            if *number > due {
-                missing.push((due, number - 1));
+        let mut missing = found.missing(from, first, last);
+        // Closed by a clock that was wrong just then: they lie elsewhere.
+        for other in looked_at
+            .into_iter()
+            .chain(later)
+            .chain([Day(day.0.saturating_add(1))])
+        {
+            if missing.is_empty() {
+                break;
             }
-            if !is_whole(*number, at) {
-                missing.push((*number, *number));
+            for kept in place.files_in(other, &held.folder)? {
+                let wanted = |entry: &Located| {
+                    let number = entry.head.number;
+                    let is_missing = |(from, to): &(u64, u64)| (*from..=*to).contains(&number);
+                    entry.head.kind != Kind::Symbols && missing.iter().any(is_missing)
+                };
+                let entries = files.scan(kept, wanted)?;
+                found.take_all(entries, day, held)?;
             }
-            due = number + 1;
+            missing = found.missing(from, first, last);
         }
         let mut steps: Vec<At> = found
             .batches
@@ -209,18 +279,15 @@ impl Plan {
     }
 
     /// The entry of a step.
-    pub(crate) fn read(&self, step: usize) -> Result<Option<Entry>, ArchiveError> {
+    pub(crate) fn read(&mut self, step: usize) -> Result<Option<Entry>, ArchiveError> {
         let Some(At { file, entry }) = self.steps.get(step).copied() else {
             return Ok(None);
         };
-        let Some((reader, key)) = self.files.get(file) else {
-            return Ok(None);
-        };
         if entry.head.kind == Kind::Symbols {
-            let chunk = reader.message(&entry, key.as_ref())?;
+            let chunk = self.files.message(file, &entry)?;
             return Ok(Some(Entry::Symbols(Box::new(chunk))));
         }
-        let batch = Box::new(reader.message(&entry, key.as_ref())?);
+        let batch = Box::new(self.files.message(file, &entry)?);
         let is_of_day = entry.head.kind == Kind::Batch && entry.head.number >= self.first;
         Ok(Some(if is_of_day {
             Entry::Batch(batch)
@@ -228,22 +295,4 @@ impl Plan {
             Entry::History(batch)
         }))
     }
-}
-
-fn scan(
-    path: &Path,
-    key: Option<&Key>,
-    file: usize,
-    found: &mut Found,
-) -> Result<(FileReader, Option<FileKey>), ArchiveError> {
-    let mut reader = FileReader::open(path)?;
-    let key = reader.key(key)?;
-    let mut own = Vec::new();
-    while let Some(entry) = reader.next()? {
-        own.push(At { file, entry });
-    }
-    for at in own {
-        found.take(at);
-    }
-    Ok((reader, key))
 }

@@ -2,19 +2,21 @@
 
 use super::frame::{FileHead, Head, Kind};
 use super::key::{FileKey, Key, KeyId, TAG_BYTES};
+use super::upload::{self, UploadError};
 use super::{ArchiveError, Day, EXTENSION};
+use crate::bucket::Bucket;
 use crate::metrics::{self, ArchiveEnd};
 use memwide_model::{MappingId, Source};
 use memwide_proto::v1;
 use memwide_service::clock;
 use prost::Message as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A day that is being removed is called so first: who dies meanwhile leaves no half of a day.
@@ -23,6 +25,16 @@ const REMOVED: &str = ".removed-";
 /// The oldest days go as soon as this share of the bound is taken, in hundredths: there is room while they go.
 const SWEEP_AT: u64 = 90;
 
+/// A file that goes up is closed when it has so many bytes: it is in memory whole then.
+const FILE_BYTES: u64 = 16 << 20;
+
+/// Where files go up, and how old they become here.
+#[derive(Debug)]
+pub(crate) struct Up {
+    pub(crate) bucket: Arc<Bucket>,
+    pub(crate) close_after: Duration,
+}
+
 /// The folder of an archive.
 #[derive(Debug)]
 pub(crate) struct Archive {
@@ -30,6 +42,7 @@ pub(crate) struct Archive {
     key: Option<Key>,
     bytes_max: u64,
     days: u64,
+    up: Option<Up>,
     /// What lies there, as last looked and written since.
     bytes: AtomicU64,
 }
@@ -55,12 +68,13 @@ fn make(folder: &Path) -> io::Result<()> {
 }
 
 impl Archive {
-    /// Makes the folder and looks what it holds. `days` 0: no day is too old.
+    /// Makes the folder and looks what it holds. `days` 0: no day is too old. With `up` files only wait in the folder.
     pub(crate) fn open(
         root: &Path,
         key_file: &Path,
         bytes_max: u64,
         days: u32,
+        up: Option<Up>,
     ) -> Result<Self, ArchiveError> {
         let key = (!key_file.as_os_str().is_empty()).then(|| Key::read(key_file));
         make(root).map_err(ArchiveError::io(root))?;
@@ -69,35 +83,38 @@ impl Archive {
             key: key.transpose()?,
             bytes_max,
             days: u64::from(days),
+            up,
             bytes: AtomicU64::new(0),
         };
         archive.sweep().map_err(ArchiveError::io(root))?;
         Ok(archive)
     }
 
-    /// Removes what is too old or too much, oldest days first. Blocks.
+    /// Removes what is too old or too much, oldest days first. Blocks. Others may do so at the same time.
     pub(crate) fn sweep(&self) -> io::Result<()> {
+        let now_s = clock::unix_ns() / 1_000_000_000;
         let mut held = Vec::new();
         for entry in fs::read_dir(&self.root)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with(REMOVED) {
-                fs::remove_dir_all(&path)?;
+                unless_gone(fs::remove_dir_all(&path))?;
             } else if let Ok(day) = name.parse::<Day>() {
-                let (bytes, changed_s) = measure(&path)?;
-                // Of an old file that was imported lately the day is old, and its batches are not.
-                let age_from_s = changed_s.max(day.end_ns() / 1_000_000_000);
-                held.push((age_from_s, bytes, path.clone()));
+                let Some((bytes, changed_s)) = unless_gone(measure(&path))? else {
+                    continue;
+                };
+                held.push((age_from_s(day, changed_s, now_s), bytes, path.clone()));
             }
         }
         held.sort_unstable();
-        let now_s = clock::unix_ns() / 1_000_000_000;
         let mut total: u64 = held.iter().map(|(_, bytes, _)| bytes).sum();
         let newest = held.len().saturating_sub(1);
         for (at, (from_s, bytes, path)) in held.iter().enumerate() {
+            // What waits to go up stays until it has.
+            let goes = self.up.is_none();
             let is_old = self.days > 0 && from_s.saturating_add(self.days * 86_400) < now_s;
             let is_much = at < newest && total > self.bytes_max / 100 * SWEEP_AT;
-            if is_old || is_much {
+            if goes && (is_old || is_much) {
                 remove(path)?;
                 total -= bytes;
                 metrics::ARCHIVE_REMOVED.add(1);
@@ -107,6 +124,27 @@ impl Archive {
         self.bytes.store(total, Ordering::Relaxed);
         metrics::ARCHIVE_BYTES.set(total);
         Ok(())
+    }
+
+    /// Whether files go up from here.
+    pub(crate) fn goes_up(&self) -> bool {
+        self.up.is_some()
+    }
+
+    /// Puts up what nobody writes to. Blocks; ends early once `stop` is set.
+    pub(crate) fn put_up(&self, stop: &AtomicBool) -> Result<(), UploadError> {
+        let Some(up) = &self.up else { return Ok(()) };
+        upload::put_up(&self.root, &up.bucket, &|bytes| self.give_room(bytes), stop)
+    }
+
+    /// Removes what is too old from where files go up. Blocks.
+    pub(crate) fn retain(&self) -> io::Result<()> {
+        match &self.up {
+            Some(up) if self.days > 0 => {
+                upload::retain(&up.bucket, self.days, clock::unix_ns() / 1_000_000_000)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn take_room(&self, bytes: u64) -> Result<(), Lost> {
@@ -130,15 +168,36 @@ impl Archive {
     }
 }
 
+/// From when on a day counts as kept, seconds since 1970 UTC: from its end, or from its last file. Of an old file that was
+/// imported lately the day is old, and its batches are not; a day that has not begun is of a clock that was wrong.
+fn age_from_s(day: Day, changed_s: u64, now_s: u64) -> u64 {
+    if day.begin_ns() / 1_000_000_000 > now_s {
+        return changed_s;
+    }
+    changed_s.max(day.end_ns() / 1_000_000_000)
+}
+
+/// What somebody else has removed meanwhile is removed.
+fn unless_gone<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Bytes below a folder, and when a file was last made in it.
 fn measure(folder: &Path) -> io::Result<(u64, u64)> {
     let (mut bytes, mut changed_s) = (0, 0);
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let about = entry.metadata()?;
+        let Some(about) = unless_gone(entry.metadata())? else {
+            continue;
+        };
         if about.is_dir() {
             let made = about.modified()?.duration_since(SystemTime::UNIX_EPOCH);
-            let (within, newest) = measure(&entry.path())?;
+            let within = unless_gone(measure(&entry.path()))?;
+            let (within, newest) = within.unwrap_or_default();
             bytes += within;
             changed_s = newest
                 .max(changed_s)
@@ -152,9 +211,12 @@ fn measure(folder: &Path) -> io::Result<(u64, u64)> {
 
 fn remove(day: &Path) -> io::Result<()> {
     let name = day.file_name().unwrap_or_default().to_string_lossy();
-    let going = day.with_file_name(format!("{REMOVED}{name}"));
-    fs::rename(day, &going)?;
-    fs::remove_dir_all(&going)
+    let own = memwide_service::random::text()?;
+    let going = day.with_file_name(format!("{REMOVED}{name}-{own}"));
+    if unless_gone(fs::rename(day, &going))?.is_some() {
+        unless_gone(fs::remove_dir_all(&going))?;
+    }
+    Ok(())
 }
 
 /// Folder of a source within a day.
@@ -171,6 +233,7 @@ fn folder_of(source: &Source, host: &str) -> String {
 #[derive(Debug)]
 struct Open {
     day: Day,
+    begun: Instant,
     path: PathBuf,
     file: File,
     /// Bytes of whole entries.
@@ -273,7 +336,11 @@ impl Writer {
             (Some(open), Kind::Symbols) => open.day,
             _ => Day::of(batch.closed_wall_ns),
         };
-        if self.open.as_ref().is_none_or(|open| open.day != day) {
+        if self
+            .open
+            .as_ref()
+            .is_none_or(|open| open.day != day || self.is_full(open))
+        {
             self.open = None;
             self.open = Some(self.begin(day)?);
         }
@@ -320,6 +387,14 @@ impl Writer {
         Ok(())
     }
 
+    /// Another file is begun, so that this one can go up.
+    fn is_full(&self, open: &Open) -> bool {
+        self.archive
+            .up
+            .as_ref()
+            .is_some_and(|up| open.len >= FILE_BYTES || open.begun.elapsed() >= up.close_after)
+    }
+
     /// A file of its own: nobody else writes to it, and nobody goes on with it.
     fn begin(&self, day: Day) -> Result<Open, Lost> {
         let folder = self.archive.root.join(day.to_string());
@@ -345,20 +420,25 @@ impl Writer {
         };
         let head = head.encode();
         self.archive.take_room(head.len() as u64)?;
-        make(&folder).map_err(disk(&folder))?;
         // Nobody meets a file whose head is not whole.
         let begun = folder.join(format!("{name}.begun"));
+        let goes_up = self.archive.up.is_some();
         let written = || {
+            make(&folder)?;
             let mut file = OpenOptions::new()
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
                 .open(&begun)?;
+            if goes_up {
+                file.lock()?; // until it is closed
+            }
             file.write_all(&head)?;
             std::fs::rename(&begun, &path)?;
             Ok(file)
         };
-        let file = match written() {
+        // An empty folder may go just then.
+        let file = match unless_gone(written()).and_then(|file| file.map_or_else(written, Ok)) {
             Ok(file) => file,
             Err(error) => {
                 drop(std::fs::remove_file(&begun));
@@ -368,6 +448,7 @@ impl Writer {
         };
         Ok(Open {
             day,
+            begun: clock::instant(),
             path,
             file,
             len: head.len() as u64,

@@ -31,7 +31,12 @@ pub struct Config {
     pub boost_token: Secret,
     /// Folder in which raw batches are kept, to be decoded again (`docs/archive.md`). Empty: they are not kept.
     pub archive_dir: PathBuf,
-    /// Bytes it may take; the oldest days go first.
+    /// `s3://BUCKET/START` in an object store: files go there from `archive_dir` (reached as the environment says, as
+    /// `symbol_dir`). Empty: they stay.
+    pub archive_url: String,
+    /// With `archive_url`: a file goes up at the latest so long after its first batch, in seconds.
+    pub archive_close_s: u64,
+    /// Bytes the folder may take; the oldest days go first, but nothing that waits to go up.
     pub archive_bytes_max: u64,
     /// Days that a day is kept after its end and its last batch; 0: as long as there is room.
     pub archive_days: u32,
@@ -61,6 +66,8 @@ impl Default for Config {
             collectors_file: PathBuf::new(),
             boost_token: Secret::default(),
             archive_dir: PathBuf::new(),
+            archive_url: String::new(),
+            archive_close_s: 300,
             archive_bytes_max: 16 << 30,
             archive_days: 30,
             archive_key_file: PathBuf::new(),
@@ -76,6 +83,10 @@ impl Default for Config {
 impl Config {
     pub(super) fn symbol_wait(&self) -> Duration {
         Duration::from_millis(self.symbol_wait_ms)
+    }
+
+    pub(super) fn archive_close(&self) -> Duration {
+        Duration::from_secs(self.archive_close_s)
     }
 
     pub(super) fn session_keep(&self) -> Duration {

@@ -24,7 +24,7 @@ pub enum ServeError {
     },
     /// The archive of raw batches cannot be used.
     #[error(
-        "cannot use the archive; set archive_dir to a writable folder and archive_key_file to its key"
+        "cannot use the archive; set archive_dir to a writable folder, archive_key_file to its key and archive_url, if any, to s3://BUCKET/START"
     )]
     Archive(#[from] crate::archive::ArchiveError),
     /// The gRPC server failed.

@@ -7,6 +7,7 @@
 //!           ◀ ack, resume ─   ◀ committed, resume ─
 //! ```
 
+mod archive;
 mod boosts;
 mod collectors;
 mod config;
@@ -60,9 +61,6 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Pause between two looks at the folder of symbol tables.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Pause between two looks at what of the archive is too old or too much.
-const SWEEP_EVERY: Duration = Duration::from_secs(20);
-
 /// HTTP/2 window of a stream, in bytes: one batch on its way and one behind it.
 const WINDOW_BYTES: u32 = 2 << 20;
 
@@ -101,15 +99,23 @@ pub async fn serve(
         source: std::io::Error::other(error),
     })??;
     let tables = Arc::new(tables);
-    let archive = open_archive(&config).await?;
+    let archive = archive::open(&config).await?;
     let tasks = Tasks::new(stop.child_token());
     tasks.spawn(
         "symbols",
         watch_tables(Arc::clone(&tables), tasks.stop().clone()),
     );
     if let Some(archive) = archive.clone() {
-        tasks.spawn("archive", sweep(archive, tasks.stop().clone()));
+        let stop = tasks.stop();
+        tasks.spawn(
+            "archive",
+            archive::sweep(Arc::clone(&archive), stop.clone()),
+        );
+        if archive.goes_up() {
+            tasks.spawn("archive going up", archive::put_up(archive, stop.clone()));
+        }
     }
+    let closed = archive.clone();
     let collectors = Arc::new(Collectors::new(config.collectors_file.clone()));
     tasks.spawn("settings of collectors", {
         let (collectors, stop) = (Arc::clone(&collectors), tasks.stop().clone());
@@ -153,10 +159,11 @@ pub async fn serve(
         .await
         .map_err(|failure| ServeError::Serve(failure).into())
     });
-    tasks
-        .run(GRACE)
-        .await
-        .map_err(|failure| failure.into_cause().unwrap_or_else(Into::into))
+    let ran = tasks.run(GRACE).await;
+    if let Some(archive) = closed.filter(|archive| archive.goes_up()) {
+        archive::put_up_rest(archive).await;
+    }
+    ran.map_err(|failure| failure.into_cause().unwrap_or_else(Into::into))
 }
 
 fn check(config: &Config) -> Result<(), ServeError> {
@@ -174,14 +181,7 @@ fn check(config: &Config) -> Result<(), ServeError> {
             "{of} aggregators, 1 to {most} (partitions) are possible"
         ));
     }
-    if config.archive_dir.as_os_str().is_empty()
-        && (config.archive_required || !config.archive_key_file.as_os_str().is_empty())
-    {
-        return wrong(
-            "`archive_dir` is empty, and other keys of the archive are set; name a folder"
-                .to_owned(),
-        );
-    }
+    archive::check(config)?;
     for url in &config.aggregators {
         if tonic::transport::Endpoint::from_shared(url.clone()).is_err() {
             return wrong(format!(
@@ -190,36 +190,6 @@ fn check(config: &Config) -> Result<(), ServeError> {
         }
     }
     Ok(())
-}
-
-/// The archive, where one is asked for.
-async fn open_archive(config: &Config) -> Result<Option<Arc<Archive>>, ServeError> {
-    if config.archive_dir.as_os_str().is_empty() {
-        return Ok(None);
-    }
-    let (root, key) = (config.archive_dir.clone(), config.archive_key_file.clone());
-    let (bytes_max, days) = (config.archive_bytes_max, config.archive_days);
-    let opened =
-        tokio::task::spawn_blocking(move || Archive::open(&root, &key, bytes_max, days)).await;
-    match opened {
-        Ok(opened) => Ok(Some(Arc::new(opened?))),
-        Err(error) => Err(ServeError::Config(error.to_string())),
-    }
-}
-
-/// Keeps the archive within its bounds, as long as the process runs.
-async fn sweep(archive: Arc<Archive>, stop: CancellationToken) -> anyhow::Result<()> {
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep(SWEEP_EVERY) => {}
-        }
-        let archive = Arc::clone(&archive);
-        let swept = tokio::task::spawn_blocking(move || archive.sweep()).await?;
-        if let Err(error) = swept {
-            tracing::warn!(%error, "the archive cannot be looked through; what is too old or too much stays");
-        }
-    }
 }
 
 /// Looks what other decoders have put on the shelf and says what is used here, as long as the process runs.

@@ -2,7 +2,7 @@
 
 use super::job::{self, Outcome, Work};
 use super::tables::Tables;
-use crate::archive::{ArchiveError, Day, Entry, Held, Key, Plan};
+use crate::archive::{ArchiveError, Day, Entry, Held, Key, Place, Plan};
 use crate::session::{Sent, Session};
 use memwide_model::MappingId;
 use memwide_proto::v1;
@@ -86,13 +86,13 @@ impl Redecoder {
     /// says whether to go on. Blocks.
     pub fn source(
         &self,
-        root: &Path,
+        place: &Place,
         day: Day,
         held: &Held,
         mut each: impl FnMut(v1::DecodedBatch) -> bool,
     ) -> Result<Done, RedecodeError> {
-        let plan = Plan::make(root, day, held, self.key.as_ref())?;
-        let Some(plan) = plan else {
+        let plan = Plan::make(place, day, held, self.key.as_ref())?;
+        let Some(mut plan) = plan else {
             return Ok(Done::default());
         };
         let host = held.host.clone();

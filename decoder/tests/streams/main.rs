@@ -9,6 +9,7 @@ mod harness;
 mod shared;
 
 use harness::{Collector, World, batch, hello, hurried, names, open, table, within};
+use memwide_decoder::archive::{Day, Place, check};
 use memwide_decoder::{Config, serve};
 use memwide_model::Reason;
 use memwide_proto::v1::aggregator_to_decoder::Message as FromAggregator;
@@ -299,13 +300,10 @@ async fn a_batch_is_archived_before_it_goes_on() {
         collector.batch(number).await;
         assert_eq!(conn.batch().await.number, number);
         // Nothing is committed yet, let alone acknowledged.
-        let files = memwide_decoder::archive::files_of(
-            &folder.path().join("archive"),
-            memwide_decoder::archive::Day(0),
-        );
-        let files = files.unwrap();
+        let place = Place::open(&folder.path().join("archive")).unwrap();
+        let files = place.files_of(Day(0)).unwrap();
         assert_eq!(files.len(), 1);
-        let checked = memwide_decoder::archive::check(&files[0], None).unwrap();
+        let checked = check(&place, &files[0], None).unwrap();
         assert_eq!((checked.batches, checked.torn), (number, None));
     }
 }

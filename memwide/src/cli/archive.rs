@@ -15,9 +15,10 @@ pub(crate) enum ArchiveCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveArgs {
-    /// Folder of the archive (`archive_dir` of the decoders; of `memwide up` the folder `archive` of its data folder)
-    #[arg(value_name = "DIR")]
-    pub(crate) folder: PathBuf,
+    /// Folder of the archive (`archive_dir` of the decoders; of `memwide up` the folder `archive` of its data folder), or
+    /// `s3://BUCKET/START` (their `archive_url`, reached by the AWS_ variables of the environment)
+    #[arg(value_name = "DIR|URL")]
+    pub(crate) place: PathBuf,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
@@ -45,7 +46,8 @@ seconds meanwhile. It can be ended at any moment and run again.
 With --data it works on the folder of a `memwide up` that does not run. With --config (TOML) on a deployment:
   store = \"http://USER:PASSWORD@HOST:8123/memwide\"   as the sinks have it
   symbol_dir = \"/shared/symbols\"                     as the decoders have it
-  archive_dir = \"/shared/archive\"                    as the decoders have it
+  archive_dir = \"/shared/archive\"                    as the decoders have it, or
+  archive_url = \"s3://BUCKET/START\"                  with the AWS_ variables of the decoders
   archive_key_file = \"/etc/memwide/archive.key\"      if it is encrypted
   [nats]
   url = \"nats://HOST:4222\"                           as the sinks have it";

@@ -115,18 +115,23 @@ fn verdict(remade: Vec<Remade>) -> Result<(), Failure> {
         _ => None,
     });
     let refused: Vec<_> = refused.collect();
-    let unreadable = |why: &anyhow::Error| {
-        let of_source = why.downcast_ref::<RedecodeError>();
-        let in_source = matches!(of_source, Some(RedecodeError::Archive(_)));
-        in_source || why.downcast_ref::<ArchiveError>().is_some()
+    let of_archive = |why: &'_ anyhow::Error| match why.downcast_ref::<RedecodeError>() {
+        Some(RedecodeError::Archive(error)) => Some(error.is_of_key()),
+        _ => why.downcast_ref().map(ArchiveError::is_of_key),
     };
     let days: Vec<String> = refused.iter().map(|(day, _)| day.to_string()).collect();
     if refused.is_empty() {
         return Ok(());
     }
     let text = anyhow::anyhow!("not replaced, see above: {}", days.join(", "));
-    if refused.iter().any(|(_, why)| unreadable(why)) {
+    let unread: Vec<bool> = refused
+        .iter()
+        .filter_map(|(_, why)| of_archive(why))
+        .collect();
+    if unread.contains(&false) {
         Err(Failure::bad_input(text))
+    } else if unread.contains(&true) {
+        Err(Failure::usage(text)) // another key is wanted, nothing is known to be damaged
     } else {
         Err(text)
             .context("days stay as they are")

@@ -11,7 +11,6 @@ use memwide_service::telemetry::Chain;
 use memwide_store::rows::NativeBlock;
 use memwide_store::schema::{Difference, RemadeDay, Totals};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -119,8 +118,8 @@ async fn attempt(
     dry_run: bool,
     lose_names: bool,
 ) -> anyhow::Result<()> {
-    let (root, day) = (at.archive.clone(), remade.day);
-    let held = tokio::task::spawn_blocking(move || archive::held(&root, day)).await??;
+    let (place, day) = (Arc::clone(&at.archive), remade.day);
+    let held = tokio::task::spawn_blocking(move || archive::held(&place, day)).await??;
     if held.is_empty() {
         return Err(Refusal::Nothing.into());
     }
@@ -153,7 +152,7 @@ async fn fill(
     let (blocks, mut ready) = mpsc::channel(BLOCKS_WAITING);
     let work = Work {
         redecoder: Arc::clone(redecoder),
-        root: at.archive.clone(),
+        place: Arc::clone(&at.archive),
         day: remade.day,
         partitions: at.sinks.partitions(),
         dated,
@@ -283,7 +282,7 @@ struct Made {
 #[derive(Debug)]
 struct Work {
     redecoder: Arc<Redecoder>,
-    root: PathBuf,
+    place: Arc<archive::Place>,
     day: Day,
     partitions: u16,
     /// Latest ingest time of each partition that is closed.
@@ -296,11 +295,24 @@ struct Work {
 impl Work {
     fn run(mut self, held: &[Held]) -> anyhow::Result<Made> {
         let mut made = Made::default();
-        for one in held {
-            let part = one.source.partition(self.partitions).0;
+        let mut held: Vec<_> = held
+            .iter()
+            .map(|one| (one.source.partition(self.partitions).0, one))
+            .collect();
+        // Rows of one partition are built at a time, however many there are.
+        held.sort_by_key(|(part, _)| *part);
+        let mut before = None;
+        for (part, one) in held {
+            if let Some(before) = before.replace(part).filter(|before| *before != part) {
+                self.send(before)?;
+            }
             let mut failed = None;
-            let (redecoder, root, day) = (Arc::clone(&self.redecoder), self.root.clone(), self.day);
-            let done = redecoder.source(&root, day, one, |batch| {
+            let (redecoder, place, day) = (
+                Arc::clone(&self.redecoder),
+                Arc::clone(&self.place),
+                self.day,
+            );
+            let done = redecoder.source(&place, day, one, |batch| {
                 let of = self.parts.entry(part).or_default();
                 of.samples += of.rows.add(&one.source, &batch, self.now_s);
                 if of.rows.bytes() < BUILT_BYTES {
@@ -316,9 +328,8 @@ impl Work {
             made.sources += u64::from(done.batches > 0);
             made.batches += done.batches;
         }
-        let parts: Vec<u16> = self.parts.keys().copied().collect();
-        for part in parts {
-            self.send(part)?;
+        if let Some(last) = before {
+            self.send(last)?;
         }
         let parts = std::mem::take(&mut self.parts).into_iter();
         made.pieces = parts.map(|(part, of)| (part, of.pieces)).collect();

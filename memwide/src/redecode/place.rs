@@ -7,11 +7,12 @@ use crate::up::{Children, Place, Stages};
 use anyhow::Context as _;
 use memwide_aggregator::{NatsConfig, Sinks};
 use memwide_decoder::Redecoder;
-use memwide_decoder::archive::Key;
+use memwide_decoder::archive::{self, Key};
 use memwide_service::config::Secret;
 use memwide_store::Store;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The keys of a deployment, called as in the files of its services.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -20,8 +21,20 @@ struct Config {
     store: Secret,
     symbol_dir: PathBuf,
     archive_dir: PathBuf,
+    archive_url: PathBuf,
     archive_key_file: PathBuf,
     nats: NatsConfig,
+}
+
+impl Config {
+    /// Where closed files are: with a URL they only wait in the folder.
+    fn archive(&self) -> &Path {
+        if self.archive_url.as_os_str().is_empty() {
+            &self.archive_dir
+        } else {
+            &self.archive_url
+        }
+    }
 }
 
 /// Found, not reached yet.
@@ -42,7 +55,7 @@ pub(crate) struct Services(Config);
 pub(crate) struct At {
     pub(crate) store: Store,
     pub(crate) sinks: Sinks,
-    pub(crate) archive: PathBuf,
+    pub(crate) archive: Arc<archive::Place>,
     pub(crate) symbols: PathBuf,
     pub(crate) key: Option<Key>,
     /// Children that end with it.
@@ -68,7 +81,10 @@ impl Where {
         let missing = [
             ("store", config.store.expose().is_none()),
             ("symbol_dir", config.symbol_dir.as_os_str().is_empty()),
-            ("archive_dir", config.archive_dir.as_os_str().is_empty()),
+            (
+                "archive_dir` or `archive_url",
+                config.archive().as_os_str().is_empty(),
+            ),
         ];
         if let Some((key, _)) = missing.iter().find(|(_, missing)| *missing) {
             return Err(Failure::usage(anyhow::anyhow!(
@@ -88,7 +104,7 @@ impl Where {
                 Ok(At {
                     store: children.store(place.database())?,
                     sinks: Sinks::find(&children.nats()).await?,
-                    archive: place.archive(),
+                    archive: opened(&place.archive())?,
                     symbols: place.symbols(),
                     key: read_key(key.as_deref().unwrap_or(Path::new("")))?,
                     stages,
@@ -99,7 +115,7 @@ impl Where {
                 Ok(At {
                     store: Store::from_url(config.store.expose().unwrap_or_default())?,
                     sinks: Sinks::find(&config.nats).await?,
-                    archive: config.archive_dir.clone(),
+                    archive: opened(config.archive())?,
                     symbols: config.symbol_dir.clone(),
                     key: read_key(&config.archive_key_file)?,
                     stages: Stages::default(),
@@ -107,6 +123,11 @@ impl Where {
             }
         }
     }
+}
+
+fn opened(archive: &Path) -> Result<Arc<archive::Place>, Failure> {
+    let opened = archive::Place::open(archive).map_err(Failure::usage)?;
+    Ok(Arc::new(opened))
 }
 
 fn read_key(file: &Path) -> Result<Option<Key>, Failure> {

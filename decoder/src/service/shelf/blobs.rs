@@ -1,4 +1,4 @@
-//! Where symbol tables are kept: whole objects by name, in a folder that decoders may share, or in a bucket (`bucket`).
+//! Where symbol tables are kept: whole objects by name, in a folder that decoders may share, or in a bucket (`in_bucket`).
 //!
 //! What the rest asks of it is what both have: objects appear whole, one can be made only if there is none of the name, and
 //! there is a list.

@@ -10,11 +10,11 @@
 //! ```
 
 mod blobs;
-mod bucket;
+mod in_bucket;
 mod lease;
 
+use crate::bucket::{self, Bucket};
 use blobs::{Blobs, Entry, Folder};
-use bucket::Bucket;
 pub(super) use lease::{Claim, Lease};
 use memwide_model::MappingId;
 use memwide_proto::limits::SYMBOL_TABLE_BYTES_MAX;
@@ -97,9 +97,10 @@ pub(super) struct Shelf {
 impl Shelf {
     /// In a folder or, by its URL (`s3://BUCKET/START`), in a bucket; at most `bytes_max` of it.
     pub(super) fn open(place: &Path, bytes_max: u64) -> io::Result<Self> {
-        let blobs: Box<dyn Blobs> = match place.to_str().filter(|url| url.starts_with("s3://")) {
-            Some(url) => Box::new(Bucket::open(url)?),
-            None => Box::new(Folder::open(place)?),
+        let blobs: Box<dyn Blobs> = if bucket::is_url(place) {
+            Box::new(Bucket::open(&place.to_string_lossy())?)
+        } else {
+            Box::new(Folder::open(place)?)
         };
         Self::with(blobs, bytes_max, KEPT)
     }

@@ -6,6 +6,9 @@
     reason = "a helper of a test fails the test, and says what it skips"
 )]
 
+#[cfg(test)]
+mod bucket;
+
 use memwide_aggregator::{NatsConfig, Sinks};
 use memwide_service::config::Secret;
 use memwide_service::{CancellationToken, clock};
@@ -43,6 +46,8 @@ fn skip() -> bool {
 struct Archived {
     deployment: Deployment,
     key: Option<PathBuf>,
+    /// Where the archive goes up, and how that is reached.
+    url: Option<(String, [(&'static str, String); 5])>,
     /// Samples sent so far.
     sent: std::cell::Cell<u64>,
 }
@@ -64,6 +69,7 @@ impl Archived {
         Self {
             deployment,
             key,
+            url: None,
             sent: std::cell::Cell::new(0),
         }
     }
@@ -178,10 +184,14 @@ impl Archived {
         if let Some(key) = &self.key {
             text += &format!("archive_key_file = '{}'\n", key.display());
         }
+        let mut command = Command::new(memwide());
+        if let Some((url, variables)) = &self.url {
+            text += &format!("archive_url = '{url}'\n");
+            command.envs(variables.clone());
+        }
         text += &format!("[nats]\nurl = '{nats}'\ntoken = '{token}'\n");
         let config = folder.join("redecode.toml");
         std::fs::write(&config, text).unwrap();
-        let mut command = Command::new(memwide());
         command
             .args(["redecode", "--format", "json", "--config"])
             .arg(config)
@@ -485,13 +495,16 @@ fn an_encrypted_archive_opens_with_its_key_alone() {
     assert!(checked.status.success(), "sums need no key: {checked:?}");
     let checked = verify(&archived.archive(), &["--key", wrong]);
     let said = String::from_utf8_lossy(&checked.stderr).into_owned();
-    assert_eq!(checked.status.code(), Some(65), "{said}");
+    assert_eq!(checked.status.code(), Some(64), "{said}");
     assert!(
         said.contains("is encrypted with the key") && said.contains("--key FILE"),
         "{said}"
     );
+    let listed: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(listed[0]["damaged"], 0, "{listed}");
+    assert_eq!(listed[0]["other_key"], listed[0]["files"], "{listed}");
     let (code, _, said) = archived.redecode(&[&day], &["--key", wrong]);
-    assert_eq!(code, Some(65), "{said}");
+    assert_eq!(code, Some(64), "{said}");
     assert!(
         said.contains("is encrypted with the key") && said.contains("--key FILE"),
         "{said}"
