@@ -11,7 +11,9 @@ use memwide_service::telemetry::Chain;
 use memwide_store::rows::NativeBlock;
 use memwide_store::schema::{Difference, RemadeDay, Totals};
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Rows that are built before they go to the store, bytes before compression.
@@ -25,6 +27,10 @@ const CLOSE_ROWS: u64 = 1_000_000;
 
 /// Seconds of ingest time that a partition's pieces are spread over.
 const SPREAD_S: u32 = 3_600;
+
+/// How often somebody at a terminal is told how far it is, and how often whatever keeps what is said.
+const TOLD_EVERY: Duration = Duration::from_secs(2);
+const LOGGED_EVERY: Duration = Duration::from_secs(30);
 
 /// How a day ended.
 #[derive(Debug)]
@@ -54,7 +60,7 @@ enum Refusal {
     Nothing,
     #[error(
         "{0} samples of the day are not closed into tables of hours yet; run the sinks and try again after the next close, at \
-         most `close_every_s` from now"
+         most `close_every_s` from now; of a data folder: let `memwide up` run on it past the next full hour, stop it, and try again"
     )]
     NotClosed(u64),
     #[error("{}", differences(.0, *.1))]
@@ -270,6 +276,51 @@ struct Part {
     pieces: Vec<(u32, u64)>,
 }
 
+/// What a person who waits is told now and then.
+#[derive(Debug)]
+struct Progress {
+    day: Day,
+    sources: usize,
+    sources_done: usize,
+    batches: u64,
+    every: Duration,
+    told: Instant,
+}
+
+impl Progress {
+    fn new(day: Day, sources: usize) -> Self {
+        Self {
+            day,
+            sources,
+            sources_done: 0,
+            batches: 0,
+            every: if std::io::stderr().is_terminal() {
+                TOLD_EVERY
+            } else {
+                LOGGED_EVERY
+            },
+            told: clock::instant(),
+        }
+    }
+
+    fn batch(&mut self) {
+        self.batches += 1;
+        if self.told.elapsed() >= self.every {
+            let Self {
+                day,
+                sources,
+                sources_done,
+                batches,
+                ..
+            } = self;
+            say(&format!(
+                "{day}: {sources_done} of {sources} sources decoded, {batches} batches"
+            ));
+            self.told = clock::instant();
+        }
+    }
+}
+
 /// What was made.
 #[derive(Debug, Default)]
 struct Made {
@@ -302,6 +353,7 @@ impl Work {
         // Rows of one partition are built at a time, however many there are.
         held.sort_by_key(|(part, _)| *part);
         let mut before = None;
+        let mut progress = Progress::new(self.day, held.len());
         for (part, one) in held {
             if let Some(before) = before.replace(part).filter(|before| *before != part) {
                 self.send(before)?;
@@ -313,6 +365,7 @@ impl Work {
                 self.day,
             );
             let done = redecoder.source(&place, day, one, |batch| {
+                progress.batch();
                 let of = self.parts.entry(part).or_default();
                 of.samples += of.rows.add(&one.source, &batch, self.now_s);
                 if of.rows.bytes() < BUILT_BYTES {
@@ -325,6 +378,7 @@ impl Work {
                 return Err(why);
             }
             let done = done?;
+            progress.sources_done += 1;
             made.sources += u64::from(done.batches > 0);
             made.batches += done.batches;
         }
