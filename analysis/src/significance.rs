@@ -74,7 +74,9 @@ impl Sums {
         } else {
             whole.sum * whole.sum / whole.squares
         };
-        Some(wilson(share, samples))
+        let [low, high] = wilson(share, samples);
+        // Rounding must not leave the share outside.
+        Some([low.min(share), high.max(share)])
     }
 
     /// Variance of the share; `None` where it cannot be told: the whole is nothing or a single sample.

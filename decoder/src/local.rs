@@ -31,7 +31,7 @@ mod wanted;
 
 pub use chains::ChainIx;
 pub use members::Member;
-pub use request::{ObjectRequest, ObjectSource};
+pub use request::{ObjectRequest, ObjectSource, RecordedKernel};
 pub use sample::{Frame, InlinedFrame, LocalSample, Named};
 pub use shared::SharedTables;
 pub use unwind::{ChainBy, ChainEnd};
@@ -492,7 +492,7 @@ fn load<S: ObjectSource>(
         what: wanted.what,
         base: wanted.base,
         jit_dump: machine.jit_dump(wanted.mapping),
-        kernel: machine.kernel().map(|kernel| &kernel.identity),
+        kernel: recorded_kernel(machine),
     };
     let (mapping, kind) = (wanted.mapping, wanted.identity.kind);
     let state = tables.get(mapping, || match source.load(&request) {
@@ -501,4 +501,11 @@ fn load<S: ObjectSource>(
     });
     machine.set_table(mapping, state);
     true
+}
+
+fn recorded_kernel(machine: &Machine) -> Option<RecordedKernel<'_>> {
+    Some(RecordedKernel {
+        identity: &machine.kernel()?.identity,
+        code: machine.kernel_code()?,
+    })
 }

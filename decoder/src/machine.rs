@@ -10,6 +10,7 @@ use memwide_model::{Context, MappingId};
 use memwide_objects::{Access, SymbolRef, module_name};
 use memwide_perf_abi::{BuildId, FileId, Mmap, Mmap2, Record, misc};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// `PROT_READ | PROT_EXEC` and `PROT_READ | PROT_WRITE`: what old records mean by code and data.
 const PROT_CODE: u32 = 5;
@@ -63,7 +64,8 @@ pub struct Machine {
     kernel_id: Box<[u8]>,
     /// Distinguishes generated code of equal process numbers on different boots.
     boot: Box<[u8]>,
-    kernel_object: Option<ObjectIx>,
+    /// The kernel, and where its code ends.
+    kernel_object: Option<(ObjectIx, u64)>,
     /// Dumps that processes mapped, by the mapping of the code they generate.
     jit_dumps: FxHashMap<MappingId, Box<str>>,
     /// How many processes of a number that generated code have ended: the next one of it is another.
@@ -230,7 +232,7 @@ impl Machine {
             return;
         };
         if what == What::Kernel {
-            self.kernel_object = Some(object);
+            self.kernel_object = Some((object, end));
         }
         let area = Area {
             start: mmap.addr,
@@ -479,7 +481,12 @@ impl Machine {
 
     /// The kernel proper, once its mapping is known.
     pub fn kernel(&self) -> Option<&Object> {
-        self.objects.get(self.kernel_object?)
+        self.objects.get(self.kernel_object?.0)
+    }
+
+    /// Where the code of the kernel that ran lies.
+    pub(crate) fn kernel_code(&self) -> Option<Range<u64>> {
+        Some(self.kernel()?.base..self.kernel_object?.1)
     }
 
     /// Forgets what ended before a time.

@@ -51,7 +51,7 @@ pub(super) fn table(
     if symbols.is_empty() && !found {
         return Err(match refused {
             Some(refused) => refused.to_string(),
-            None => format!("no {}", map.display()),
+            None => format!("{} is not there", map.display()),
         });
     }
     Ok(SymbolTable::from_parts(
@@ -71,7 +71,7 @@ pub(super) fn code(
 ) -> Result<JitCode, String> {
     let paths = dump_places(Path::new(dump), map, places);
     let file = paths.iter().find_map(open);
-    let file = file.ok_or_else(|| format!("no {dump}"))?;
+    let file = file.ok_or_else(|| format!("{dump} is not there"))?;
     let found = jitdump_code(&mut BufReader::new(file).take(DUMP_MAX), start, len);
     let found = found.map_err(|error| format!("{dump}: {error}"))?;
     found.ok_or_else(|| format!("{dump} has no code at {start:#x}"))

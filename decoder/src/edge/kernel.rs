@@ -7,6 +7,7 @@ use crate::symbols::What;
 use crate::table::relative;
 use memwide_objects::{Kallsyms, Limits, ObjectId, SymbolTable, module_name, parse_modules};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 /// What helps where the kernel has no names.
@@ -57,7 +58,10 @@ impl Kernel {
         limits: &Limits,
     ) -> Result<SymbolTable, String> {
         if self.read.is_none() {
-            self.id = request.kernel.map(|kernel| kernel.id.clone());
+            self.id = request
+                .kernel
+                .as_ref()
+                .map(|kernel| kernel.identity.id.clone());
             self.read = Some(open(request, places, build_id_dir, limits));
         }
         let read = match &self.read {
@@ -152,12 +156,20 @@ fn text(
     if let Some(path) = &places.kallsyms {
         return Ok((read(path)?, false));
     }
-    let known = request.kernel;
-    let id = &known
-        .ok_or_else(|| kernel("the kernel that ran is not known"))?
-        .id;
+    let recorded = request.kernel.as_ref();
+    let recorded = recorded.ok_or_else(|| kernel("the kernel that ran is not known"))?;
+    let id = &recorded.identity.id;
+    let running = || read(Path::new("/proc/kallsyms"));
     if is_running(id) {
-        return Ok((read(Path::new("/proc/kallsyms"))?, true));
+        return Ok((running()?, true));
+    }
+    if id.is_empty() {
+        // As where the recorder was killed before it wrote the header.
+        let unknown = kernel("the file says neither build id nor release of the recorded kernel");
+        return match running() {
+            Ok(text) if lies_there(&text, &recorded.code) => Ok((text, true)),
+            _ => Err(unknown),
+        };
     }
     let hex = hex(id);
     let cached = build_id_dir.map(|dir| dir.join("[kernel.kallsyms]").join(hex).join("kallsyms"));
@@ -167,6 +179,15 @@ fn text(
             "another kernel was recorded, and its kallsyms is not in the build id cache",
         )),
     }
+}
+
+/// Whether the running kernel's code lies where the recorded one's did, to the byte. Its size differs from build to build.
+fn lies_there(kallsyms: &[u8], code: &Range<u64>) -> bool {
+    let has = |address: u64, name: &str| {
+        let line = format!("{address:016x} T {name}\n");
+        kallsyms.windows(line.len()).any(|at| at == line.as_bytes())
+    };
+    has(code.start, "_text") && has(code.end, "_etext")
 }
 
 /// By build id, or by the release where the file has none.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::local::RecordedKernel;
 
 pub(super) fn request(identity: &Identity, what: What) -> ObjectRequest<'_> {
     ObjectRequest {
@@ -6,7 +7,10 @@ pub(super) fn request(identity: &Identity, what: What) -> ObjectRequest<'_> {
         what,
         base: 0,
         jit_dump: None,
-        kernel: matches!(what, What::Kernel).then_some(identity),
+        kernel: matches!(what, What::Kernel).then_some(RecordedKernel {
+            identity,
+            code: 0..0,
+        }),
     }
 }
 
@@ -185,6 +189,39 @@ fn kernel_symbols_that_cannot_be_had_are_named_once() {
         refused[0].why.contains("the kernel hides them"),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_kernel_of_which_only_its_place_is_known_is_the_running_one_where_both_ends_agree() {
+    let kallsyms = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let at = |name: &str| {
+        let line = kallsyms.lines().find(|line| line.ends_with(name))?;
+        u64::from_str_radix(line.split(' ').next()?, 16).ok()
+    };
+    let (Some(start), Some(end)) = (at(" T _text"), at(" T _etext")) else {
+        return eprintln!("skipped: there is no /proc/kallsyms");
+    };
+    if start == 0 {
+        return eprintln!("skipped: /proc/kallsyms hides its addresses");
+    }
+    // The recorder was killed before it wrote the header.
+    let kernel = Identity::new(Kind::Kernel, &[], "[kernel.kallsyms]");
+    let load = |code| {
+        let asked = ObjectRequest {
+            base: start,
+            kernel: Some(RecordedKernel {
+                identity: &kernel,
+                code,
+            }),
+            ..request(&kernel, What::Kernel)
+        };
+        FileSource::default().load(&asked)
+    };
+    assert!(load(start..end).unwrap().functions().len() > 1_000);
+    for other in [start..end + 8, start + 0x20_0000..end, start..u64::MAX] {
+        let why = load(other).unwrap_err();
+        assert!(why.contains("neither build id nor release"), "{why}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::edge::Refusals;
 use crate::identity::Identity;
 use crate::symbols::What;
 use memwide_objects::{DebugInfo, FrameSections, SymbolTable};
+use std::ops::Range;
 
 /// Which table is wanted.
 #[derive(Debug)]
@@ -17,7 +18,16 @@ pub struct ObjectRequest<'a> {
     /// The dump that the process mapped, for generated code.
     pub jit_dump: Option<&'a str>,
     /// The kernel that ran, for kernel and modules.
-    pub kernel: Option<&'a Identity>,
+    pub kernel: Option<RecordedKernel<'a>>,
+}
+
+/// The kernel that ran while a file was recorded.
+#[derive(Debug, Clone)]
+pub struct RecordedKernel<'a> {
+    /// What it is made of; without an id where the file has neither its build id nor its release.
+    pub identity: &'a Identity,
+    /// Where its code lay.
+    pub code: Range<u64>,
 }
 
 /// Finds symbol tables.
