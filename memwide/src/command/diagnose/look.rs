@@ -135,13 +135,24 @@ impl Seen {
         };
         let is_fault = |name: &str, _| name.contains("faults");
         let is_trace = |_: &str, kind| kind == attr_kind::TRACEPOINT;
-        let mut precise = Vec::new();
-        if self.has_accesses() {
-            precise.push(format!("{} accesses", self.memory.total().accesses));
+        let total = self.memory.total();
+        let (mut precise, mut why) = (Vec::new(), "not in this file".to_owned());
+        if total.levelled.n + total.located + total.translated > 0 {
+            precise.push(format!("{} accesses", total.accesses));
+        } else if self.has_accesses() {
+            // As of breakpoints.
+            why = format!(
+                "its {} accesses tell addresses, but no level, latency or node",
+                total.accesses
+            );
         }
         let step = |kind: Kind, taken: Vec<String>, remedy: &str| {
             let missing = taken.is_empty().then(|| {
-                let reason = "not in this file".to_owned();
+                let reason = if kind == PRECISE {
+                    why.clone()
+                } else {
+                    "not in this file".to_owned()
+                };
                 (kind.0.to_owned(), reason, remedy.to_owned())
             });
             Step::new(kind, taken, missing.into_iter().collect())
