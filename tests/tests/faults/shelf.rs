@@ -2,17 +2,12 @@
 //! end, and what was torn names nothing.
 
 use crate::cases::{SOON, skip};
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::response::Response;
 use memwide_service::CancellationToken;
 use memwide_simulator::Fleet;
+use memwide_tests::s3::{BUCKET, S3};
 use memwide_tests::{Deployment, Setup, until};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Between starts and kills of both decoders: before any table, amid the first, and later.
@@ -21,7 +16,8 @@ const PAUSES_MS: [u64; 5] = [350, 700, 1_100, 2_000, 1_500];
 /// Time that the hosts send for, in ticks of a second.
 const TICKS: u64 = 12;
 
-type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
+/// What the names of objects begin with.
+const START: &str = "shelf/";
 
 /// What is on the shelf, wherever that is.
 trait Shelf {
@@ -44,18 +40,18 @@ impl Shelf for PathBuf {
     }
 }
 
-impl Shelf for Objects {
+impl Shelf for S3 {
     fn all(&self) -> BTreeMap<String, Vec<u8>> {
-        let objects = self.lock().unwrap();
-        let plain = objects
-            .iter()
-            .map(|(key, bytes)| (key.clone(), bytes.to_vec()));
-        plain.collect()
+        let objects = self.objects().into_iter();
+        let named = objects.filter_map(|(key, bytes)| {
+            let name = key.strip_prefix(START)?;
+            Some((name.to_owned(), bytes))
+        });
+        named.collect()
     }
 
     fn put(&self, name: &str, bytes: &[u8]) {
-        let bytes = Bytes::copy_from_slice(bytes);
-        self.lock().unwrap().insert(name.to_owned(), bytes);
+        Self::put(self, &format!("{START}{name}"), bytes.to_vec());
     }
 }
 
@@ -74,20 +70,14 @@ fn decoders_killed_on_one_bucket_of_symbols_name_everything() {
     if skip() {
         return;
     }
-    let objects = Objects::default();
-    let variables = [
-        ("AWS_ENDPOINT_URL", &*serve(&objects)),
-        ("AWS_ALLOW_HTTP", "true"),
-        ("AWS_REGION", "here"),
-        ("AWS_ACCESS_KEY_ID", "id"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-    ];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let server = S3::start();
+    let variables = server.environment();
+    let variables = variables.map(|(name, value)| (name.to_owned(), value));
     let deployment = Deployment::start_with(&Setup {
-        symbols: Some(("s3://bucket/shelf".to_owned(), variables.to_vec())),
+        symbols: Some((format!("s3://{BUCKET}/{START}"), variables.to_vec())),
         ..Setup::default()
     });
-    killed(deployment, &objects);
+    killed(deployment, &server);
 }
 
 /// Whether it is a table, by its name.
@@ -187,98 +177,4 @@ fn killed(mut deployment: Deployment, shelf: &dyn Shelf) {
         said.contains("a kept symbol table is damaged"),
         "nobody met what was torn"
     );
-}
-
-fn answer(status: StatusCode, body: impl Into<Body>) -> Response {
-    let mut answer = Response::new(body.into());
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
-    headers.insert("etag", "\"1\"".parse().unwrap());
-    let at = "Mon, 30 Nov 2026 00:00:00 GMT";
-    headers.insert("last-modified", at.parse().unwrap());
-    answer
-}
-
-/// What decoders ask of a bucket: put, put if there is none, get, list, delete. Names are kept without the start.
-async fn object(
-    State(objects): State<Objects>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let mut objects = objects.lock().unwrap();
-    let name = |key: &str| {
-        key.trim_start_matches('/')
-            .trim_start_matches("shelf/")
-            .to_owned()
-    };
-    let key = name(uri.path().trim_start_matches("/bucket"));
-    let query = uri.query().unwrap_or_default();
-    match method {
-        Method::PUT => {
-            let only_new = headers
-                .get("if-none-match")
-                .is_some_and(|value| value == "*");
-            if only_new && objects.contains_key(&key) {
-                return answer(StatusCode::PRECONDITION_FAILED, "");
-            }
-            objects.insert(key, body);
-            answer(StatusCode::OK, "")
-        }
-        Method::GET if query.contains("list-type=2") => {
-            let listed = objects.iter().map(|(key, bytes)| {
-                let size = bytes.len();
-                format!("<Contents><Key>shelf/{key}</Key><LastModified>2026-11-30T00:00:00.000Z</LastModified><ETag>\"1\"</ETag><Size>{size}</Size></Contents>")
-            });
-            let listed = listed.collect::<String>();
-            let text = format!(
-                "<ListBucketResult><IsTruncated>false</IsTruncated>{listed}</ListBucketResult>"
-            );
-            answer(StatusCode::OK, text)
-        }
-        Method::GET => match objects.get(&key) {
-            Some(bytes) => answer(StatusCode::OK, bytes.clone()),
-            None => answer(StatusCode::NOT_FOUND, ""),
-        },
-        Method::POST if query.starts_with("delete") => {
-            let body = String::from_utf8_lossy(&body).into_owned();
-            let keys = body
-                .split("<Key>")
-                .skip(1)
-                .filter_map(|rest| rest.split('<').next());
-            let deleted = keys.map(|key| {
-                objects.remove(&name(key));
-                format!("<Deleted><Key>{key}</Key></Deleted>")
-            });
-            let text = format!(
-                "<DeleteResult>{}</DeleteResult>",
-                deleted.collect::<String>()
-            );
-            answer(StatusCode::OK, text)
-        }
-        Method::DELETE => {
-            objects.remove(&key);
-            answer(StatusCode::NO_CONTENT, "")
-        }
-        _ => answer(StatusCode::NOT_IMPLEMENTED, ""),
-    }
-}
-
-/// Where a server of these objects listens; it runs until the tests end.
-fn serve(objects: &Objects) -> String {
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
-    let app = Router::new()
-        .fallback(object)
-        .with_state(Arc::clone(objects));
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            tell.send(format!("http://{address}")).unwrap();
-            axum::serve(listener, app).await.unwrap();
-        });
-    });
-    told.recv().unwrap()
 }
