@@ -5,6 +5,9 @@
 //! MEMWIDE_DAY_HOSTS=1000 cargo bench -p memwide-query --bench day
 //! ```
 //!
+//! With `MEMWIDE_DAY_FOLDER` rows are kept there and filled once; with `MEMWIDE_DAY_ANSWERS` rows and parts of the answers go into
+//! that file, to be compared.
+//!
 //! A host-hour has 2,000 rows of `functions_1h`, a host-minute 12 of `mix_1m` and 9 of `ledger_1m`; there are 9,000 functions, each
 //! on a fifth of the hosts. The rows of a host-hour are a deterministic hash, and differ from host to host.
 
@@ -15,10 +18,13 @@
     reason = "a bench prints what it measured, and stops at the first surprise"
 )]
 
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use memwide_query::ask::{Name, Question};
-use memwide_query::{Limits, Service, StatusDetail};
+use memwide_query::{Answer, Limits, Service, StatusDetail};
 use memwide_service::clock::unix_ns;
 use memwide_store::engine::{Child, ChildOptions, EngineOptions, run_child};
 use memwide_store::{Request, Store, tools};
@@ -28,8 +34,8 @@ const HOUR_S: u64 = 3_600;
 /// Rows of a host-hour and functions of the fleet.
 const ROWS: u64 = 2_000;
 const FUNCTIONS: u64 = 9_000;
-/// Askings of each question.
-const TIMES: usize = 20;
+/// Askings of each question, unless `MEMWIDE_DAY_TIMES` says otherwise.
+const TIMES: u64 = 20;
 
 /// What is filled, and whether its hours are closed.
 const TABLES: &[(&str, bool)] = &[
@@ -180,6 +186,14 @@ async fn fill(store: &Store, begin: u64, hosts: u64) {
     }
 }
 
+/// When the rows that were kept begin, in seconds since 1970; 0: there are none.
+async fn begun(store: &Store) -> u64 {
+    let sql = "SELECT toUnixTimestamp(min(time)) FROM functions_1h";
+    let answer = store.query(Request::new(sql, "TabSeparated"));
+    let answer = answer.await.unwrap();
+    String::from_utf8_lossy(&answer).trim().parse().unwrap()
+}
+
 /// Rows and bytes of a table.
 async fn at_rest(store: &Store, table: &str) -> String {
     let sql = format!(
@@ -208,21 +222,30 @@ async fn measure() {
     };
     let hosts = number("MEMWIDE_DAY_HOSTS", 200);
     let folder = tempfile::tempdir().unwrap();
+    let kept = std::env::var_os("MEMWIDE_DAY_FOLDER").map(PathBuf::from);
     let child = Child::spawn(ChildOptions {
         program: std::env::current_exe().unwrap(),
         args: Vec::new(),
         engine: EngineOptions {
             library,
-            data: folder.path().join("engine"),
+            data: kept.unwrap_or_else(|| folder.path().join("engine")),
             ..EngineOptions::default()
         },
     });
     let child = child.await.unwrap();
     let store = child.store("memwide").unwrap();
     store.migrate().await.unwrap();
-    let begin = unix_ns() / 1_000_000_000 / HOUR_S * HOUR_S - 25 * HOUR_S;
     let filling = Instant::now();
-    fill(&store, begin, hosts).await;
+    let begin = match begun(&store).await {
+        0 => {
+            let begin = unix_ns() / 1_000_000_000 / HOUR_S * HOUR_S - 25 * HOUR_S;
+            // Not a calendar day: those have a table of their own, which is not filled.
+            let begin = begin - u64::from(begin.is_multiple_of(24 * HOUR_S)) * HOUR_S;
+            fill(&store, begin, hosts).await;
+            begin
+        }
+        begin => begin,
+    };
     println!(
         "{hosts} hosts, 24 h, filled in {:.0} s; rows, parts, bytes on disk:",
         filling.elapsed().as_secs_f64()
@@ -240,7 +263,7 @@ async fn measure() {
     let (_status, detail) = watch::channel(StatusDetail::default());
     let service = Service::new(Limits::default(), watched, detail);
     println!(
-        "{:<54} {:<13} first ms; median, p95 ms (n = {TIMES}); CPU ms of the engine, mean",
+        "{:<54} {:<13} first ms; median, p95 ms (n = askings but the first); CPU ms of the engine, mean",
         "question", "source"
     );
     for (name, further) in QUESTIONS {
@@ -265,6 +288,22 @@ fn cpu_seconds(pid: u32) -> f64 {
     ticks as f64 / 100.0
 }
 
+/// Adds an answer's rows to the file of answers, if there is one.
+fn keep(name: &str, further: &[(&str, &str)], answer: &Answer) {
+    let Some(path) = std::env::var_os("MEMWIDE_DAY_ANSWERS") else {
+        return;
+    };
+    let file = File::options().create(true).append(true).open(path);
+    let mut file = file.unwrap();
+    let parts = answer.parts.iter().map(|part| (part.name, &part.rows));
+    for (part, rows) in std::iter::once(("rows", &answer.rows)).chain(parts) {
+        for row in rows {
+            let row: Vec<String> = row.iter().map(ToString::to_string).collect();
+            writeln!(file, "{name} {further:?} {part}\t{}", row.join("\t")).unwrap();
+        }
+    }
+}
+
 async fn ask(service: &Service, engine: u32, name: &str, further: &[(&str, &str)], begin: u64) {
     let at = |hour: u64| ((begin + hour * HOUR_S) * 1_000_000_000).to_string();
     let mut pairs = vec![("since".to_owned(), at(0)), ("until".to_owned(), at(24))];
@@ -279,21 +318,25 @@ async fn ask(service: &Service, engine: u32, name: &str, further: &[(&str, &str)
     let known = Name::ALL.iter().find(|known| known.name() == name).unwrap();
     let question = Question::parse(*known, &pairs, unix_ns()).unwrap();
     let (mut times, mut source, mut cpu) = (Vec::new(), "", 0.0);
-    for time in 0..=TIMES {
+    let asked = usize::try_from(number("MEMWIDE_DAY_TIMES", TIMES)).unwrap();
+    for time in 0..=asked {
         if time == 1 {
             cpu = cpu_seconds(engine);
         }
-        let asked = Instant::now();
+        let begun = Instant::now();
         match service.answer(&question).await {
             Ok(answer) => {
                 assert!(!answer.rows.is_empty(), "{name} {further:?}");
                 source = answer.source_table;
+                if time == 0 {
+                    keep(name, further, &answer);
+                }
             }
             Err(problem) => return println!("{name} {further:?}: {problem}"),
         }
-        times.push(asked.elapsed().as_secs_f64() * 1e3);
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
     }
-    let cpu = (cpu_seconds(engine) - cpu) * 1e3 / TIMES as f64;
+    let cpu = (cpu_seconds(engine) - cpu) * 1e3 / asked as f64;
     let first = times.remove(0);
     times.sort_by(f64::total_cmp);
     let further: Vec<String> = further
@@ -303,7 +346,7 @@ async fn ask(service: &Service, engine: u32, name: &str, further: &[(&str, &str)
     println!(
         "{:<54} {source:<13} {first:.0}; {:.0}, {:.0}; {cpu:.0}",
         format!("{name} {}", further.join(" ")),
-        times[TIMES / 2],
-        times[(TIMES * 95).div_ceil(100) - 1],
+        times[asked / 2],
+        times[(asked * 95).div_ceil(100) - 1],
     );
 }

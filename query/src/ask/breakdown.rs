@@ -136,7 +136,7 @@ impl Ask for Breakdown {
             Column::number("samples", "samples"),
             source.sum(SAMPLES),
         ));
-        outputs.extend(Output::est_events(&source, source.est_events()));
+        outputs.extend(Output::est_events(source.est_events()));
         if table != Table::Mix {
             outputs.push(Output::sum(
                 Column::real("weight", "cycles"),

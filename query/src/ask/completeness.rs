@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use memwide_model::Reason;
 
-use super::table::time_condition;
-use super::time::{DAY_NS, HOUR_NS, MINUTE_NS, Range};
+use super::time::{
+    DAY_NS, HOUR_NS, MINUTE_NS, Range, is_whole_hours, minutes_condition, time_condition,
+};
 use crate::answer::{Column, Completeness, Dark, Kind, Value};
 use crate::statement::Statement;
 
@@ -47,7 +48,7 @@ fn host_condition(statement: &mut Statement, hosts: &[String]) -> String {
 /// Sums of the ledger by reason and tier.
 pub(super) fn ledger_statement(range: Range, hosts: &[String]) -> Statement {
     let mut statement = Statement::default();
-    let time = time_condition(&mut statement, false, range.outwards(MINUTE_NS));
+    let time = minutes_condition(&mut statement, range.outwards(MINUTE_NS));
     let hosts = host_condition(&mut statement, hosts);
     statement.sql = format!(
         "SELECT reason, tier, sum(records) FROM ledger_1m WHERE {time}{hosts} GROUP BY reason, tier ORDER BY reason, tier"
@@ -116,9 +117,21 @@ pub(super) fn hosts_statement(range: Range, hosts: &[String]) -> Statement {
         format!(" UNION ALL SELECT host, 1 AS seen FROM mix_1m WHERE {within}{hosts}")
     };
     // Hosts are told apart once they are few: texts of every minute would take most of the time of short questions.
+    let ledger = if is_whole_hours(range) {
+        let hours = lately.replace("time ", "toStartOfHour(time) ");
+        format!(
+            "SELECT host, max({seen}) AS seen FROM (SELECT host, toStartOfHour(time) AS hour FROM ledger_1m \
+             WHERE {hours}{hosts} GROUP BY host, hour) GROUP BY host",
+            seen = within.replace("time ", "hour "),
+        )
+    } else {
+        format!(
+            "SELECT host, max({within}) AS seen FROM ledger_1m WHERE {lately}{hosts} GROUP BY host"
+        )
+    };
     statement.sql = format!(
         "SELECT countIf(seen AND host != ''), countIf(host != '') FROM (SELECT host, max(seen) AS seen FROM \
-         (SELECT host, max({within}) AS seen FROM ledger_1m WHERE {lately}{hosts} GROUP BY host{sampled} \
+         ({ledger}{sampled} \
          UNION ALL SELECT host, 0 AS seen FROM hosts WHERE {lately}{hosts}) GROUP BY host)"
     );
     statement

@@ -72,7 +72,7 @@ impl Output {
             Column::real("weight", "cycles"),
             source.sum(WEIGHT),
         )];
-        all.extend(Self::est_events(source, source.est_events()));
+        all.extend(Self::est_events(source.est_events()));
         let latency = Column::real("latency_cycles", "cycles");
         all.push(Self::sum(latency, source.sum(LATENCY)));
         all
@@ -80,11 +80,11 @@ impl Output {
 
     /// The estimate of events, its unit, and shares by it: while a period changes, samples stand for different numbers of
     /// events, so shares of samples lean to when it was short.
-    pub(super) fn est_events(source: &Source, expression: String) -> [Self; 3] {
+    pub(super) fn est_events(expression: String) -> [Self; 3] {
         [
             Self::weigh("est_events", expression.clone()),
             Self::sum(Column::real("est_events", EST_UNIT), expression),
-            Self::sum(Column::text("est_unit"), source.est_unit()),
+            Self::sum(Column::text("est_unit"), Source::est_unit()),
         ]
     }
 

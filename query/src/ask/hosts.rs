@@ -4,8 +4,8 @@ use memwide_model::{Reason, Tier};
 
 use super::completeness::{expected_since, losses};
 use super::filter::{Dimension, Filter};
-use super::table::time_condition;
-use super::time::{MINUTE_NS, Range};
+
+use super::time::{MINUTE_NS, Range, time_condition};
 use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::Column;
 use crate::statement::Statement;

@@ -72,15 +72,12 @@ impl Ask for Kernel {
         let (range, rounded) = table.rounded(filter);
         let mut statement = Statement::default();
         let keys = ["context", "tier", "event"];
+        // Loads and stores are told apart once rows are summed.
+        let with = ["context", "tier", "event", "op"];
         let source = if table == Table::Samples {
-            Source::sampled(
-                &mut statement,
-                filter,
-                &["context", "tier", "event", "op"],
-                &[],
-            )
+            Source::sampled(&mut statement, filter, &with, &[])
         } else {
-            Source::new(&mut statement, table, filter, range, &keys)
+            Source::new(&mut statement, table, filter, range, &with)
         };
         let mut outputs = vec![Output::key_of("group", group())];
         outputs.extend(keys.iter().map(|key| Output::key(key)));
@@ -88,14 +85,14 @@ impl Ask for Kernel {
             Output::samples(&source),
             Output::sum(
                 Column::number("loads", "samples"),
-                source.sum_if(SAMPLES, "s.op IN ('load', 'load+store')"),
+                Source::sum_if(SAMPLES, "s.op IN ('load', 'load+store')"),
             ),
             Output::sum(
                 Column::number("stores", "samples"),
-                source.sum_if(SAMPLES, "s.op IN ('store', 'load+store')"),
+                Source::sum_if(SAMPLES, "s.op IN ('store', 'load+store')"),
             ),
         ]);
-        outputs.extend(Output::est_events(&source, source.est_events()));
+        outputs.extend(Output::est_events(source.est_events()));
         outputs.push(Output::hosts(&source));
         let shape = Grouped {
             order: "samples",

@@ -1,8 +1,8 @@
 //! What is stored and what is missing, by host, event and reason.
 
 use super::filter::{Dimension, Filter};
-use super::table::time_condition;
-use super::time::MINUTE_NS;
+
+use super::time::{MINUTE_NS, time_condition};
 use super::{Ask, AskError, Extra, Given, Plan};
 use crate::answer::Column;
 use crate::statement::Statement;

@@ -1,7 +1,8 @@
 //! What is read beside the rings: pressure, memory, counters. Changes over intervals become rates, levels stay levels.
 
 use super::filter::{Dimension, Filter};
-use super::table::time_condition;
+
+use super::time::time_condition;
 use super::{Ask, AskError, Extra, Given, Plan, Values};
 use crate::answer::Column;
 use crate::statement::Statement;

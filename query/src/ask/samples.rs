@@ -1,7 +1,7 @@
 //! Single samples, for what no table of sums keeps: addresses, CPUs, pages, stacks.
 
 use super::filter::{Dimension, Filter};
-use super::table::{SAMPLES_KEPT_NS, Table, time_condition};
+use super::table::{SAMPLES_KEPT_NS, Table};
 use super::time::Range;
 use super::{AskError, Given, one_of};
 use crate::statement::Statement;
@@ -82,7 +82,7 @@ pub(super) fn conditions_of(
     filter: &Filter,
     range: Range,
 ) -> String {
-    let mut all = vec![time_condition(statement, table == Table::Samples, range)];
+    let mut all = vec![table.time_condition(statement, range)];
     for (dimension, values) in filter.dimensions() {
         let (place, name) = (statement.texts(values), dimension.name());
         all.push(match dimension {

@@ -3,7 +3,7 @@
 
 use super::filter::{Dimension, Filter};
 use super::samples::{Joins, is_name};
-use super::time::{DAY_NS, HOUR_NS, MINUTE_NS, Range};
+use super::time::{DAY_NS, HOUR_NS, MINUTE_NS, Range, minutes_condition, time_condition};
 use crate::statement::Statement;
 
 /// A table or view with samples or sums of them.
@@ -195,8 +195,12 @@ impl Table {
 
     /// What is read for it.
     pub(super) fn rows(self) -> String {
-        let all = if CLOSED.contains(&self) { "_all" } else { "" };
-        format!("{}{all}", self.name())
+        match self {
+            // Without names: those of the view would be joined to every row.
+            Self::Functions => "functions_1h_all".to_owned(),
+            closed if CLOSED.contains(&closed) => format!("{}_all", self.name()),
+            _ => self.name().to_owned(),
+        }
     }
 
     /// Length of its time steps.
@@ -238,6 +242,14 @@ impl Table {
                 !of_access && !of_function && !matches!(dimension, D::Snoop | D::Context)
             }
         }
+    }
+
+    /// `time` within the range. Minutes of whole hours are asked for by their hour: sums of hours are kept beside them.
+    pub(super) fn time_condition(self, statement: &mut Statement, range: Range) -> String {
+        if self == Self::Mix {
+            return minutes_condition(statement, range);
+        }
+        time_condition(statement, self == Self::Samples, range)
     }
 
     /// Which sums it has.
@@ -299,7 +311,7 @@ pub(super) struct Source {
 impl Source {
     /// Rows of `table` that pass the filter, with columns for the keys of `outputs`.
     ///
-    /// Names of functions, workloads and data are joined to sums by id, not to each row; the view `functions` has them.
+    /// Names of functions, workloads and data are joined to sums by id, not to each row.
     pub(super) fn new(
         statement: &mut Statement,
         table: Table,
@@ -319,7 +331,7 @@ impl Source {
         keys: &[&'static str],
         function_ids: Option<&str>,
     ) -> Self {
-        let mut conditions = vec![time_condition(statement, table == Table::Samples, range)];
+        let mut conditions = vec![table.time_condition(statement, range)];
         conditions.extend(function_ids.map(|ids| format!("s.function_id IN ({ids})")));
         let mut name_conditions = Vec::new();
         for (dimension, values) in filter.dimensions() {
@@ -330,9 +342,7 @@ impl Source {
                 Dimension::Namespace
                 | Dimension::Pod
                 | Dimension::Container
-                | Dimension::Service
-                    if table != Table::Functions =>
-                {
+                | Dimension::Service => {
                     conditions.push(format!(
                         "workload_id IN (SELECT workload_id FROM workload_names WHERE {column} IN ({place}))"
                     ));
@@ -341,8 +351,8 @@ impl Source {
             }
         }
         let joins = Joins::of(keys, !name_conditions.is_empty());
-        if table == Table::Functions || joins.is_empty() {
-            conditions.append(&mut name_conditions);
+        // Hours of `mix_1m` are kept as sums, which are read where nothing else is asked of them.
+        if joins.is_empty() && table != Table::Mix {
             let from = format!("{} AS s", table.rows());
             return Self {
                 table,
@@ -357,8 +367,19 @@ impl Source {
             from: String::new(),
             conditions: conditions.join(" AND "),
         };
-        source.from = source.joined(keys, &joins, &[]);
-        source.summed = true;
+        // Of a function in an hour of a host there are few rows: summing by id first would sum the same twice.
+        if table == Table::Functions && ["host", "hour"].iter().all(|key| keys.contains(key)) {
+            source.from = format!(
+                "(SELECT {} FROM (SELECT * FROM {} AS s WHERE {}) AS t{}) AS s",
+                joins.columns(),
+                table.rows(),
+                source.conditions,
+                joins.tables
+            );
+        } else {
+            source.from = source.joined(keys, &joins, &[]);
+            source.summed = true;
+        }
         source.conditions = name_conditions.join(" AND ");
         source
     }
@@ -406,6 +427,10 @@ impl Source {
         let mut ids: Vec<&str> = keys.iter().filter(|key| !is_name(key)).copied().collect();
         ids.push("event_id");
         ids.extend(&joins.ids);
+        let by_host = self.table == Table::Mix;
+        if by_host && !ids.contains(&"host") {
+            ids.push("host");
+        }
         let selected: Vec<&str> = ids
             .iter()
             .map(|id| match *id {
@@ -425,11 +450,12 @@ impl Source {
                 .map(|(name, state)| format!("{state} AS {name}")),
         );
         let hosts = match self.table {
-            Table::Fleet | Table::Days | Table::Sites => "uniqMergeState(s.hosts)",
-            _ => "uniqExactState(s.host)",
+            Table::Fleet | Table::Days | Table::Sites => ", uniqMergeState(s.hosts) AS hosts",
+            _ if by_host => "",
+            _ => ", uniqExactState(s.host) AS hosts",
         };
         format!(
-            "(SELECT {columns} FROM (SELECT {selected}, {sums}, {hosts} AS hosts FROM {table} AS s WHERE {conditions} \
+            "(SELECT {columns} FROM (SELECT {selected}, {sums}{hosts} FROM {table} AS s WHERE {conditions} \
              GROUP BY {ids}) AS t{joined}) AS s",
             columns = joins.columns(),
             joined = joins.tables,
@@ -482,28 +508,28 @@ impl Source {
     /// The expression of a sum.
     pub(super) fn sum(&self, sum: Sum) -> String {
         match self.table {
-            Table::Functions => format!("sum(s.{})", sum.name),
             Table::Samples if !self.summed => sum.samples.to_owned(),
             _ => format!("sum(s.{})", sum.rollup),
         }
     }
 
     /// The expression of a sum over the rows that a condition holds for; only of what has been summed already.
-    pub(super) fn sum_if(&self, sum: Sum, condition: &str) -> String {
-        let column = match self.table {
-            Table::Functions => sum.name,
-            _ => sum.rollup,
-        };
-        format!("sumIf(s.{column}, {condition})")
+    pub(super) fn sum_if(sum: Sum, condition: &str) -> String {
+        format!("sumIf(s.{}, {condition})", sum.rollup)
     }
 
     /// The expression of the number of hosts that a condition holds for; only of what has been summed already.
     pub(super) fn hosts_if(&self, condition: &str) -> String {
         match self.table {
             Table::Fleet | Table::Days => format!("uniqMergeIf(s.hosts, {condition})"),
-            _ if self.summed => format!("uniqExactMergeIf(s.hosts, {condition})"),
+            _ if self.has_states() => format!("uniqExactMergeIf(s.hosts, {condition})"),
             _ => format!("uniqExactIf(s.host, {condition})"),
         }
+    }
+
+    /// Its rows hold states of hosts, not hosts.
+    const fn has_states(&self) -> bool {
+        self.summed && !matches!(self.table, Table::Mix)
     }
 
     /// What stands behind FROM, with its conditions.
@@ -516,31 +542,28 @@ impl Source {
 
     /// The estimate of events: null as soon as one of the samples is of an event that counts nothing.
     pub(super) fn est_events(&self) -> String {
-        self.counted(&self.sum(PERIOD))
+        Self::counted(&self.sum(PERIOD))
     }
 
     /// The same of the rows that a condition holds for.
-    pub(super) fn est_events_if(&self, condition: &str) -> String {
-        self.counted(&self.sum_if(PERIOD, condition))
+    pub(super) fn est_events_if(condition: &str) -> String {
+        Self::counted(&Self::sum_if(PERIOD, condition))
     }
 
     /// What the estimate of events counts: `ns` of a clock, else `events`; empty where there is none.
-    pub(super) fn est_unit(&self) -> String {
+    pub(super) fn est_unit() -> String {
         format!(
             "multiIf(countIf({}) > 0, '', countIf(s.event_id IN ({CLOCKS})) > 0, 'ns', 'events')",
-            self.uncounted()
+            Self::uncounted()
         )
     }
 
-    fn counted(&self, sum: &str) -> String {
-        format!("if(countIf({}) > 0, NULL, {sum})", self.uncounted())
+    fn counted(sum: &str) -> String {
+        format!("if(countIf({}) > 0, NULL, {sum})", Self::uncounted())
     }
 
-    fn uncounted(&self) -> String {
-        match self.table {
-            Table::Functions => "isNull(s.est_events)".to_owned(),
-            _ => format!("s.event_id NOT IN ({COUNTED_EVENTS})"),
-        }
+    fn uncounted() -> String {
+        format!("s.event_id NOT IN ({COUNTED_EVENTS})")
     }
 
     /// The expression of the number of hosts.
@@ -549,7 +572,7 @@ impl Source {
             Table::Fleet | Table::Days => "uniqMerge(s.hosts)",
             // Rows closed by an earlier version do not tell.
             Table::Sites => "if(countIf(isNull(s.n_measured)) > 0, NULL, uniqMerge(s.hosts))",
-            _ if self.summed => "uniqExactMerge(s.hosts)",
+            _ if self.has_states() => "uniqExactMerge(s.hosts)",
             _ => "uniqExact(s.host)",
         }
     }
@@ -562,21 +585,3 @@ const PAGE_AS: &str = "bitShiftLeft(bitShiftRight(s.addr, if(s.page_shift = 0, 1
 const PAGE_BYTES_AS: &str =
     "if(s.page_shift = 0, NULL, bitShiftLeft(toUInt64(1), s.page_shift)) AS page_bytes";
 const HOUR_AS: &str = "toUnixTimestamp(toStartOfHour(s.time)) AS hour";
-/// `time` within the range, for a column of nanoseconds or of seconds.
-pub(super) fn time_condition(statement: &mut Statement, nanoseconds: bool, range: Range) -> String {
-    let mut bound = |ns: u64| {
-        if nanoseconds {
-            format!(
-                "fromUnixTimestamp64Nano(toInt64({}), 'UTC')",
-                statement.number(ns)
-            )
-        } else {
-            format!(
-                "toDateTime({}, 'UTC')",
-                statement.number(ns / 1_000_000_000)
-            )
-        }
-    };
-    let since = bound(range.since_ns);
-    format!("time >= {since} AND time < {}", bound(range.until_ns))
-}

@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::AskError;
+use crate::statement::Statement;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// One minute in nanoseconds.
@@ -138,6 +139,39 @@ fn back(text: &str, now_ns: u64) -> Option<u64> {
         return None;
     }
     now_ns.checked_sub(digits.parse::<u64>().ok()?.checked_mul(unit_ns)?)
+}
+
+/// `time` of minutes within the range; by the hour where it is of whole hours, as the projections `of_hours` are.
+pub(super) fn minutes_condition(statement: &mut Statement, range: Range) -> String {
+    let condition = time_condition(statement, false, range);
+    if is_whole_hours(range) {
+        return condition.replace("time ", "toStartOfHour(time) ");
+    }
+    condition
+}
+
+/// Whether a range begins and ends with an hour.
+pub(super) fn is_whole_hours(range: Range) -> bool {
+    range.outwards(HOUR_NS) == range
+}
+
+/// `time` within the range, for a column of nanoseconds or of seconds.
+pub(super) fn time_condition(statement: &mut Statement, nanoseconds: bool, range: Range) -> String {
+    let mut bound = |ns: u64| {
+        if nanoseconds {
+            format!(
+                "fromUnixTimestamp64Nano(toInt64({}), 'UTC')",
+                statement.number(ns)
+            )
+        } else {
+            format!(
+                "toDateTime({}, 'UTC')",
+                statement.number(ns / 1_000_000_000)
+            )
+        }
+    };
+    let since = bound(range.since_ns);
+    format!("time >= {since} AND time < {}", bound(range.until_ns))
 }
 
 #[cfg(test)]

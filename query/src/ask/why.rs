@@ -4,7 +4,8 @@
 
 use super::filter::{Dimension, Filter};
 use super::samples::conditions;
-use super::table::{SAMPLES_KEPT_NS, time_condition};
+use super::table::SAMPLES_KEPT_NS;
+use super::time::time_condition;
 use super::time::{DAY_NS, HOUR_NS, text};
 use super::{Name, PartPlan, Range};
 use crate::answer::{Column, Value};

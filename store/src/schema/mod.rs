@@ -87,6 +87,7 @@ migrations! {
     9 "readings" "0009_readings";
     10 "details" "0010_details";
     11 "calls" "0011_calls";
+    12 "orders" "0012_orders";
 }
 
 impl Migration {

@@ -3,6 +3,7 @@
 //! | placeholder | one machine | cluster |
 //! |---|---|---|
 //! | `${table:T}` | `T` | `DB.T_local ON CLUSTER C`, followed by the distributed `DB.T`, made or changed alike; `DB.T ON CLUSTER C` if the engine is `everywhere` |
+//! | `${local:T}` | `T` | `DB.T_local ON CLUSTER C` alone: changes what a distributed table has no word in |
 //! | `${view:V}` | `V` | `DB.V ON CLUSTER C` |
 //! | `${whole:T}` | `T` | `DB.T ON CLUSTER C`: changes a table whose engine is `everywhere` |
 //! | `${read:T}` | `T` | `DB.T` |
@@ -97,11 +98,15 @@ fn fill(statement: &str, target: &Target<'_>) -> Result<String, SchemaError> {
         let (inner, rest) = part.split_once('}').ok_or_else(unknown)?;
         let (kind, value) = inner.split_once(':').unwrap_or((inner, ""));
         let filled = match (kind, target) {
-            ("table" | "view" | "whole" | "read" | "engine" | "everywhere", Target::OneMachine) => {
-                value.to_owned()
-            }
+            (
+                "table" | "local" | "view" | "whole" | "read" | "engine" | "everywhere",
+                Target::OneMachine,
+            ) => value.to_owned(),
             ("window", Target::OneMachine) => {
                 format!("non_replicated_deduplication_window = {WINDOW_BLOCKS}")
+            }
+            ("local", Target::Cluster { database, cluster }) => {
+                format!("{database}.{value}_local ON CLUSTER {cluster}")
             }
             ("table", Target::Cluster { database, cluster }) if !everywhere => {
                 format!("{database}.{value}_local ON CLUSTER {cluster}")

@@ -83,14 +83,14 @@ impl Ask for Numa {
         let source = Source::new(&mut statement, table, &all, range, &keys);
         let mean = |condition: &str| {
             let (weight, samples) = (
-                source.sum_if(WEIGHT, condition),
-                source.sum_if(SAMPLES, condition),
+                Source::sum_if(WEIGHT, condition),
+                Source::sum_if(SAMPLES, condition),
             );
             format!("if(latency_kind = 'none' OR {weight} = 0, NULL, {weight} / {samples})")
         };
         let (remote, local) = (
-            source.sum_if(SAMPLES, REMOTE),
-            source.sum_if(SAMPLES, LOCAL),
+            Source::sum_if(SAMPLES, REMOTE),
+            Source::sum_if(SAMPLES, LOCAL),
         );
         let mut outputs: Vec<Output> = KEYS.iter().map(|key| Output::key(key)).collect();
         outputs.extend([
@@ -98,18 +98,18 @@ impl Ask for Numa {
             Output::sum(Column::number("local_samples", "samples"), local.clone()),
             Output::sum(
                 Column::real("remote_ratio", "ratio"),
-                ratio(&source, &remote, &local),
+                ratio(&remote, &local),
             ),
         ]);
-        outputs.extend(Output::est_events(&source, source.est_events_if(REMOTE)));
+        outputs.extend(Output::est_events(Source::est_events_if(REMOTE)));
         outputs.extend([
             Output::sum(
                 Column::real("weight", "cycles"),
-                source.sum_if(WEIGHT, REMOTE),
+                Source::sum_if(WEIGHT, REMOTE),
             ),
             Output::sum(
                 Column::real("latency_cycles", "cycles"),
-                source.sum_if(LATENCY, REMOTE),
+                Source::sum_if(LATENCY, REMOTE),
             ),
             Output::sum(Column::real("mean_remote_latency", "cycles"), mean(REMOTE)),
             Output::sum(Column::real("mean_local_latency", "cycles"), mean(LOCAL)),
@@ -158,7 +158,7 @@ impl Ask for Numa {
 }
 
 /// The remote part of all whose locality is known: of events where they are estimated, else of samples.
-fn ratio(source: &Source, remote: &str, local: &str) -> String {
-    let [far, near] = [REMOTE, LOCAL].map(|of| source.est_events_if(of));
+fn ratio(remote: &str, local: &str) -> String {
+    let [far, near] = [REMOTE, LOCAL].map(Source::est_events_if);
     format!("ifNull(({far}) / nullIf({far} + {near}, 0), {remote} / ({remote} + {local}))")
 }

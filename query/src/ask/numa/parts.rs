@@ -113,7 +113,7 @@ fn places(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
     let with = [keys.as_slice(), &["locality"]].concat();
     let source = Source::of_functions(&mut statement, table, filter, plan.range, &with, Some(ids));
     let (named, selected) = Source::numbered(&keys);
-    let remote = source.sum_if(SAMPLES, REMOTE);
+    let remote = Source::sum_if(SAMPLES, REMOTE);
     let [share, _] = share("r", Some(("e", "est_events")), "k0, k1, k2, k3");
     statement.sql = format!(
         "SELECT {named}, r, {share}, ratio FROM \
@@ -121,8 +121,8 @@ fn places(filter: &Filter, plan: &Plan, ids: &str) -> PartPlan {
          ORDER BY k0, k1, k2, k3, r DESC, k4, k5, k6 LIMIT {SHOWN_OF_EACH} BY k0, k1, k2, k3 LIMIT {ROWS_MAX}",
         named = named.join(", "),
         selected = selected.join(", "),
-        events = source.est_events_if(REMOTE),
-        ratio = ratio(&source, &remote, &source.sum_if(SAMPLES, LOCAL)),
+        events = Source::est_events_if(REMOTE),
+        ratio = ratio(&remote, &Source::sum_if(SAMPLES, LOCAL)),
         rows = source.rows(),
     );
     let columns = of([
