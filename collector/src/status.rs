@@ -29,6 +29,8 @@ pub struct Status {
     pub connected: bool,
     /// Why not, when not; empty when nothing went wrong yet.
     pub connection_error: String,
+    /// Why the spool does not take the newest batch; empty: it does.
+    pub unwritten: String,
     /// Bytes in the spool, earlier runs included.
     pub spool_bytes: u64,
     /// Unacked batches of earlier runs that are still to be sent.

@@ -9,6 +9,7 @@ use memwide_service::CancellationToken;
 use memwide_service::clock::unix_ns;
 
 use super::Locks;
+use super::waits::Unwritten;
 use crate::metrics;
 use crate::readings::{Look, Reader};
 use crate::spool::{Epoch, Spool, SpoolError};
@@ -34,15 +35,17 @@ impl Alone {
     pub(super) fn run(self, stop: &CancellationToken) -> anyhow::Result<()> {
         let reader = Reader::start(self.look.clone())?;
         let mut unwritten: Option<Batch> = None;
+        let mut waits = Unwritten::default();
         loop {
             let ends = stop.is_cancelled();
             let batch = unwritten
                 .take()
                 .unwrap_or_else(|| self.batch(reader.take()));
             if let Err(error) = self.write(&batch) {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(error, "batch not written, trying again");
+                waits.failed(&error, &self.reporter);
                 unwritten = Some(batch);
+            } else {
+                waits.written(&self.reporter);
             }
             if ends {
                 break;

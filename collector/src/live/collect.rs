@@ -27,7 +27,8 @@ use self::cpus::Cpus;
 use self::govern::Govern;
 use self::rounds::drain_side_band;
 use super::counts::Counts;
-use super::{Ended, Locks, Told};
+use super::waits::Unwritten;
+use super::{Ended, Locks, Told, blind_since};
 use crate::batch::{Collected, Ids};
 use crate::clock::{Anchor, Marker, Namer};
 use crate::config::Config;
@@ -72,8 +73,8 @@ pub(super) struct Collect {
     pub(super) spool: Arc<Spool>,
     pub(super) facts: HostFacts,
     pub(super) told: Told,
-    /// Nanoseconds before this run in which nobody looked.
-    pub(super) blind_ns: u64,
+    /// When an earlier run last wrote a batch in this boot, in nanoseconds since 1970.
+    pub(super) last_seen: Option<u64>,
     pub(super) boot: [u8; 16],
     pub(super) _locks: Arc<Locks>,
     /// CPUs that were online when the events were opened.
@@ -108,6 +109,8 @@ impl Collect {
 
 struct Work {
     it: Collect,
+    /// Nanoseconds before this run in which nobody looked.
+    blind_ns: u64,
     layout: SampleLayout,
     trailer: TrailerLayout,
     namer: Namer,
@@ -145,6 +148,7 @@ struct Work {
     first_cpu: usize,
     /// A batch the disk did not take.
     unwritten: Option<Batch>,
+    waits: Unwritten,
     /// Descriptors to wait for; those of CPUs that went offline are left out.
     hung: Vec<bool>,
 }
@@ -187,6 +191,8 @@ impl Work {
         let mut govern = Govern::start(&mut it).context("cannot set the periods")?;
         it.start_events(&mut govern)
             .context("cannot start the events")?;
+        // All that was done until now belongs to the time in which nobody looked.
+        let blind_ns = blind_since(it.last_seen);
         let identity = Identity::new(it.config.pod_names.clone());
         let reader = reader(&it);
         let cpus = Cpus::new(it.online.clone());
@@ -199,6 +205,7 @@ impl Work {
         let mut work = Self {
             anchors: vec![(&anchor).into()],
             it,
+            blind_ns,
             layout,
             trailer,
             namer,
@@ -227,6 +234,7 @@ impl Work {
             build_ids: Some(build_ids),
             first_cpu: 0,
             unwritten: None,
+            waits: Unwritten::default(),
             hung,
         };
         work.add_snapshot(taken);
@@ -386,7 +394,7 @@ impl Work {
             side_band: Some(side_band),
             samples: Some(samples),
             counts,
-            blind_ns: if number == 1 { self.it.blind_ns } else { 0 },
+            blind_ns: if number == 1 { self.blind_ns } else { 0 },
             snapshot: self.snapshot,
             side_band_partial: collected.partial,
             ..Batch::default()
@@ -431,10 +439,8 @@ impl Work {
     /// and counts.
     fn write(&mut self, batch: Batch) -> anyhow::Result<()> {
         if let Err(error) = self.it.epoch.append(&batch) {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "batch not written, trying again"
-            );
+            let reporter = &self.it.told.reporter;
+            self.waits.failed(&error, reporter);
             self.unwritten = Some(batch);
             return Ok(());
         }
@@ -442,6 +448,7 @@ impl Work {
             cpu.samples.iter_mut().for_each(|one| one.ring.commit());
             cpu.side_ring.commit();
         }
+        self.waits.written(&self.it.told.reporter);
         metrics::BATCHES.add(1);
         self.it.spool.seen(&self.it.boot, batch.closed_wall_ns);
         self.it.spool.bound()?;

@@ -4,6 +4,7 @@ mod alone;
 mod collect;
 mod counts;
 mod sender;
+mod waits;
 
 use std::fs::File;
 use std::path::Path;
@@ -296,7 +297,7 @@ fn open(
         boot: facts::boot_id(&machine),
         epoch: random().context("cannot read /dev/urandom")?,
     };
-    let epoch = spool.start(Origin {
+    let epoch = spool.start(&Origin {
         source,
         hostname: hostname.clone(),
         kind: "live",
@@ -326,9 +327,7 @@ fn open(
             .collect();
     });
     let boot = source.boot.0;
-    let blind_ns = spool
-        .last_seen(&boot)
-        .map_or(0, |last| unix_ns().saturating_sub(last));
+    let last_seen = spool.last_seen(&boot);
     let Some(set) = set else {
         told.central.opened();
         let alone = Alone {
@@ -337,7 +336,7 @@ fn open(
             spool: spool.clone(),
             facts,
             reporter,
-            blind_ns,
+            blind_ns: blind_since(last_seen),
             boot,
             _locks: locks,
         };
@@ -351,13 +350,18 @@ fn open(
         spool: spool.clone(),
         facts,
         told,
-        blind_ns,
+        last_seen,
         boot,
         _locks: locks,
         selection,
         online,
     };
     Ok((Job::Collect(Box::new(collect)), spool, epoch))
+}
+
+/// Nanoseconds since a moment of the wall clock; 0 without one.
+fn blind_since(last_seen: Option<u64>) -> u64 {
+    last_seen.map_or(0, |last| unix_ns().saturating_sub(last))
 }
 
 /// What one collector holds, through all its runs.

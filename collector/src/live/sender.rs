@@ -2,11 +2,12 @@
 //! one on wakes no other thread.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use memwide_service::CancellationToken;
 use tokio::sync::oneshot;
 
+use super::waits::NoDecoder;
 use crate::spool::{Epoch, Spool};
 use crate::status::Reporter;
 use crate::uplink::{
@@ -114,7 +115,14 @@ impl Sender {
 
 /// Tells the status what happens on the uplink.
 pub(super) fn observe(reporter: Reporter) -> Observer {
+    let away = Mutex::new(NoDecoder::default());
     Arc::new(move |event| {
+        let mut away = away.lock().unwrap_or_else(PoisonError::into_inner);
+        match &event {
+            UplinkEvent::Connected => away.connected(),
+            UplinkEvent::Disconnected(why) => away.failed(why),
+            UplinkEvent::Acked(_) => {}
+        }
         reporter.update(|status| match event {
             UplinkEvent::Connected => {
                 status.connected = true;

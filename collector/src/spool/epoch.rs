@@ -15,7 +15,7 @@ use super::log::{Found, Log};
 use super::newest::Newest;
 use super::origin;
 use super::state::{Content, Numbers, StateFile};
-use super::{GAP_CORRUPT, GAP_FREED, GAP_FULL, SpoolError};
+use super::{GAP_CORRUPT, GAP_FREED, GAP_FULL, SpoolError, is_full};
 use crate::metrics;
 use crate::uplink::{BatchStore, Origin, Progress, StoreError};
 
@@ -160,19 +160,33 @@ impl Epoch {
             samples: Some(samples),
             ..Batch::default()
         });
-        let write = || -> io::Result<u64> {
-            let put =
-                |batch: Batch| move |out: &mut Vec<u8>| batch.encode(out).map_err(io::Error::other);
+        let write = |inner: &mut Inner| -> io::Result<u64> {
+            fn put(batch: &Batch) -> impl FnOnce(&mut Vec<u8>) -> io::Result<()> {
+                move |out: &mut Vec<u8>| batch.encode(out).map_err(io::Error::other)
+            }
             let roll = batch.snapshot; // history is dropped in whole segments, up to a snapshot
-            let bytes = inner.side.append(kinds, number, put(side), roll)?;
-            if let Some(samples) = samples {
-                inner
+            let bytes = inner.side.append(kinds, number, put(&side), roll)?;
+            if let Some(samples) = &samples {
+                let put = inner
                     .samples
-                    .append(kind::SAMPLES, number, put(samples), false)?;
+                    .append(kind::SAMPLES, number, put(samples), false);
+                if let Err(error) = put {
+                    // Half a batch would be read as a damaged one, and each try would leave another half.
+                    inner.side.take_back(number)?;
+                    return Err(error);
+                }
             }
             Ok(bytes)
         };
-        let side_bytes = write().map_err(failed)?;
+        let written = write(&mut inner).or_else(|error| {
+            if !is_full(&error) {
+                return Err(error);
+            }
+            // What is acked and was left for the sake of few files makes room.
+            inner.free_samples(0)?;
+            write(&mut inner)
+        });
+        let side_bytes = written.map_err(failed)?;
         if batch.snapshot {
             inner.snapshots.insert(number);
             inner.side_since_snapshot = 0;
@@ -277,6 +291,17 @@ impl Epoch {
 }
 
 impl Inner {
+    /// Removes segments of acked samples; the last one only if it has more than `keep` bytes.
+    fn free_samples(&mut self, keep: u64) -> io::Result<()> {
+        while let Some(oldest) = self.samples.segments().front()
+            && oldest.last <= self.numbers.acked
+            && (self.samples.segments().len() > 1 || oldest.bytes > keep)
+        {
+            self.samples.drop_oldest()?;
+        }
+        Ok(())
+    }
+
     fn batch(&self, number: u64) -> io::Result<Batch> {
         let decode = |found| match found {
             Found::Whole(kind, payload) => Batch::decode(payload.as_slice())
@@ -390,19 +415,18 @@ impl BatchStore for Epoch {
         }
         let numbers = inner.numbers;
         let mut free = || -> io::Result<()> {
-            inner.state.write(&numbers)?;
-            while let Some(oldest) = inner.samples.segments().front()
-                && oldest.last <= numbers.acked
-                && (inner.samples.segments().len() > 1 || oldest.bytes > KEEP_BYTES)
-            {
-                inner.samples.drop_oldest()?;
-            }
+            let noted = inner.state.write(&numbers);
+            inner.free_samples(KEEP_BYTES)?;
             while let Some(second) = inner.side.segments().get(1)
                 && second.first <= numbers.snapshot
             {
                 inner.side.drop_oldest()?;
             }
             inner.snapshots = inner.snapshots.split_off(&numbers.snapshot);
+            // On a full disk there may be room for it only now. Without it the next run asks what is committed.
+            if let Err(error) = noted.or_else(|_| inner.state.write(&numbers)) {
+                tracing::warn!(%error, acked = numbers.acked, "what is acked is not written down");
+            }
             Ok(())
         };
         free().map_err(|source| StoreError::Broken {

@@ -156,6 +156,24 @@ impl Log {
         Ok(encoded.len() as u64)
     }
 
+    /// Takes the newest frame back, if it is of this batch.
+    pub(super) fn take_back(&mut self, number: u64) -> io::Result<()> {
+        let (Some((first, frame)), Some(segment)) =
+            (self.index.get(&number), self.segments.back_mut())
+        else {
+            return Ok(());
+        };
+        if segment.first != *first || segment.last != number {
+            return Ok(());
+        }
+        segment.file.set_len(frame.offset)?;
+        segment.bytes = frame.offset;
+        self.index.remove(&number);
+        let before = self.index.range(segment.first..number).next_back();
+        segment.last = before.map_or(segment.first.saturating_sub(1), |(number, _)| *number);
+        Ok(())
+    }
+
     /// Reads the frame of a batch.
     pub(super) fn read(&self, number: u64) -> io::Result<Found> {
         let Some((first, frame)) = self.index.get(&number) else {
@@ -197,7 +215,10 @@ impl Log {
         let Some(segment) = self.segments.front() else {
             return Ok(None);
         };
-        fs::remove_file(&segment.path)?;
+        match fs::remove_file(&segment.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let Some(segment) = self.segments.pop_front() else {
             return Ok(None);
         };

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR/collector.lock          one collector a folder
+//! DIR/reserve                 room for the start of a run on a full disk
 //! DIR/last_seen               when the newest batch was written, for the blind time of the next run
 //! DIR/epoch-HEX/source.json   whose batches
 //!               state         acked, given up, newest acked snapshot
@@ -22,7 +23,7 @@ mod state;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,14 +59,33 @@ pub enum SpoolError {
         #[source]
         source: io::Error,
     },
+    /// Its files were removed while it was in use: what they held is lost, and nobody would find what is written now.
+    #[error("the spool {} was removed while it was in use; start the collector again, it makes a new one", folder.display())]
+    Gone {
+        /// Where it was.
+        folder: PathBuf,
+    },
 }
 
 impl SpoolError {
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_full(source))
+    }
+
     fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { what, path, source }
     }
 }
+
+/// The disk has no room, or this user may not have more of it.
+fn is_full(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    kinds.contains(&error.kind())
+}
+
+/// Held back for the next start: with a full disk it could not begin, and so not send what would make room.
+const RESERVE_BYTES: usize = 64 << 10;
 
 /// The folder with all epochs.
 #[derive(Debug)]
@@ -150,13 +170,39 @@ impl Spool {
     }
 
     /// Starts this run's epoch.
-    pub fn start(&self, origin: Origin) -> Result<Arc<Epoch>, SpoolError> {
+    pub fn start(&self, origin: &Origin) -> Result<Arc<Epoch>, SpoolError> {
         let folder = self
             .folder
             .join(format!("epoch-{:016x}", origin.source.epoch));
-        let epoch = Arc::new(Epoch::create(&folder, origin, roll_bytes(self.max_bytes))?);
+        let create = || {
+            let made = Epoch::create(&folder, origin.clone(), roll_bytes(self.max_bytes));
+            made.inspect_err(|_| {
+                // Half a folder would be taken for a damaged one. The error is told.
+                let _ = fs::remove_dir_all(&folder);
+            })
+        };
+        let epoch = create().or_else(|error| {
+            let is_given_back = error.is_full() && fs::remove_file(self.reserve()).is_ok();
+            if is_given_back { create() } else { Err(error) }
+        })?;
+        let epoch = Arc::new(epoch);
         self.lock().push(epoch.clone());
+        self.hold_back();
         Ok(epoch)
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.folder.join("reserve")
+    }
+
+    /// Holds room back for the next start, if there is any.
+    fn hold_back(&self) {
+        let path = self.reserve();
+        let has = fs::metadata(&path).is_ok_and(|meta| meta.len() == RESERVE_BYTES as u64);
+        if !has && let Err(error) = fs::write(&path, vec![0xff; RESERVE_BYTES]) {
+            let _ = fs::remove_file(&path); // half of it is no use
+            tracing::debug!(%error, "no room held back");
+        }
     }
 
     /// Earlier runs with unacked batches, oldest first, and this one once it has started.
@@ -184,6 +230,14 @@ impl Spool {
 
     /// Gives samples up until the bound holds, the oldest first; then side-band that no sample needs.
     pub fn bound(&self) -> Result<(), SpoolError> {
+        if self
+            .last_seen
+            .metadata()
+            .is_ok_and(|meta| meta.nlink() == 0)
+        {
+            let folder = self.folder.clone();
+            return Err(SpoolError::Gone { folder });
+        }
         let epochs = self.lock().clone();
         let mut bytes: u64 = epochs.iter().map(|epoch| epoch.bytes()).sum();
         for epoch in &epochs {

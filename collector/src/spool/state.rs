@@ -91,6 +91,10 @@ impl StateFile {
             .create(true)
             .truncate(false)
             .open(path)?;
+        if file.metadata()?.len() < 2 * SLOT as u64 {
+            // Has its place on the disk from now on. Without room there may be some later.
+            let _ = file.write_all_at(&[0; SLOT], SLOT as u64);
+        }
         let newest = [0, SLOT as u64]
             .into_iter()
             .filter_map(|at| {

@@ -131,7 +131,7 @@ fn a_snapshot_written_again_after_a_full_disk_is_kept() {
 fn above_the_bound_the_oldest_samples_become_gaps_with_their_counts() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path(), 16_000).unwrap();
-    let epoch = spool.start(origin(1)).unwrap();
+    let epoch = spool.start(&origin(1)).unwrap();
     let mut number = 0;
     while spool.bytes() <= 15_000 {
         number += 1;
@@ -183,7 +183,7 @@ fn a_segment_that_was_begun_and_not_written_is_given_up_like_any_other() {
 fn side_band_that_no_sample_needs_goes_when_samples_are_not_enough() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path(), 3_000).unwrap();
-    let epoch = spool.start(origin(1)).unwrap();
+    let epoch = spool.start(&origin(1)).unwrap();
     for number in 1..=20 {
         epoch
             .append(&batch(number, 0, number == 1 || number == 20))
@@ -200,7 +200,7 @@ fn side_band_that_no_sample_needs_goes_when_samples_are_not_enough() {
 fn earlier_runs_are_found_and_retired() {
     let folder = tempfile::tempdir().unwrap();
     let spool = Spool::open(folder.path(), 1 << 20).unwrap();
-    let epoch = spool.start(origin(7)).unwrap();
+    let epoch = spool.start(&origin(7)).unwrap();
     epoch.append(&batch(1, 5, true)).unwrap();
     spool.seen(&[2; 16], 99);
     let taken = Spool::open(folder.path(), 1 << 20).unwrap_err();
@@ -340,4 +340,94 @@ proptest! {
             }
         }
     }
+}
+
+/// A file system of so many bytes, unmounted in the end.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mounted(bytes: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={bytes}");
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder.path())
+            .status();
+        if !mount.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: a file system may not be mounted here");
+            return None;
+        }
+        Some(Self(folder))
+    }
+
+    /// Takes all room there is.
+    fn fill(&self) -> PathBuf {
+        let path = self.0.path().join("full");
+        let mut file = File::create(&path).unwrap();
+        let taken = std::iter::repeat_with(|| std::io::Write::write_all(&mut file, &[1; 4096]));
+        assert!(taken.take(1 << 20).any(|written| written.is_err()));
+        path
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let unmounted = std::process::Command::new("umount")
+            .arg(self.0.path())
+            .status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+#[test]
+fn on_a_full_disk_what_is_acked_makes_room_and_the_next_run_starts() {
+    let Some(small) = Small::mounted(1 << 20) else {
+        return;
+    };
+    let folder = small.0.path().join("spool");
+    let spool = Spool::open(&folder, 1 << 30).unwrap();
+    let epoch = spool.start(&origin(1)).unwrap();
+    let large = |number| Batch {
+        samples: section(2, 40_000),
+        ..batch(number, 5, number == 1)
+    };
+    let full = (1..100).find(|number| epoch.append(&large(*number)).is_err());
+    let full = full.unwrap();
+    assert!(epoch.append(&large(full)).is_err(), "nothing is acked");
+    // All is acked: less than a segment that is kept open otherwise.
+    epoch.ack(full - 1).unwrap();
+    assert_eq!(epoch.unacked(), 0);
+    epoch.append(&large(full)).unwrap();
+    assert_eq!(epoch.read(full).unwrap(), large(full));
+    // Another fills the disk to the last byte: acks are taken, and another run starts on what was held back.
+    let others = small.fill();
+    epoch.append(&large(full + 1)).unwrap_err();
+    drop((epoch, spool));
+    let spool = Spool::open(&folder, 1 << 30).unwrap();
+    let earlier = spool.epochs().remove(0);
+    assert_eq!((earlier.first_unacked(), earlier.unacked()), (full, 1));
+    let epoch = spool.start(&origin(2)).unwrap();
+    assert!(!spool.reserve().exists(), "it was needed");
+    earlier.ack(full).unwrap();
+    spool.retire(&earlier).unwrap();
+    epoch.append(&large(1)).unwrap();
+    std::fs::remove_file(others).unwrap();
+    drop((epoch, spool));
+    let spool = Spool::open(&folder, 1 << 30).unwrap();
+    spool.start(&origin(3)).unwrap();
+    assert!(spool.reserve().exists(), "held back again");
+}
+
+#[test]
+fn a_spool_that_is_removed_while_it_is_used_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spool");
+    let spool = Spool::open(&path, 1 << 30).unwrap();
+    let epoch = spool.start(&origin(1)).unwrap();
+    epoch.append(&batch(1, 5, true)).unwrap();
+    spool.bound().unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    let error = spool.bound().unwrap_err();
+    assert!(matches!(&error, SpoolError::Gone { folder } if *folder == path));
+    assert!(error.to_string().contains("start the collector again"));
 }

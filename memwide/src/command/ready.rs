@@ -31,6 +31,10 @@ pub(super) async fn collector(
 }
 
 fn delivered(status: &Status, spool: &Path) -> Result<(), String> {
+    if !status.unwritten.is_empty() {
+        // Samples are lost meanwhile, decoder or not.
+        return Err(status.unwritten.clone());
+    }
     if status.connected {
         return Ok(());
     }
@@ -96,6 +100,11 @@ mod tests {
             ..away
         };
         assert_eq!(delivered(&connected, &gone), Ok(()));
+        let full = Status {
+            unwritten: "cannot write to spool".to_owned(),
+            ..connected
+        };
+        assert_eq!(delivered(&full, folder.path()), Err(full.unwritten.clone()));
     }
 
     #[tokio::test]

@@ -117,7 +117,7 @@ async fn source(order: Order) {
     };
     let host = Arc::new(SimulatedHost::new(spec, Truth::default()).unwrap());
     let source = host.origin().source.id().0;
-    let epoch = spool.start(host.origin()).unwrap();
+    let epoch = spool.start(&host.origin()).unwrap();
     let nothing: Observer = Arc::new(|_| ());
     let symbols: Arc<dyn SymbolProvider> = host.clone();
     let mut sending = tokio::task::JoinSet::new();

@@ -1,0 +1,80 @@
+//! What goes on for long is told at its begin, once a minute, and at its end.
+
+use std::time::{Duration, Instant};
+
+use crate::spool::SpoolError;
+use crate::status::Reporter;
+
+const TELL_EVERY: Duration = Duration::from_mins(1);
+/// A decoder that starts beside the collector comes within this time.
+const DECODER_WITHIN: Duration = Duration::from_secs(10);
+
+/// A batch that the spool does not take.
+#[derive(Debug, Default)]
+pub(super) struct Unwritten {
+    told: Option<Instant>,
+}
+
+impl Unwritten {
+    /// It was tried, in vain.
+    pub(super) fn failed(&mut self, error: &SpoolError, reporter: &Reporter) {
+        let now = Instant::now();
+        if self
+            .told
+            .is_none_or(|at| now.duration_since(at) >= TELL_EVERY)
+        {
+            self.told = Some(now);
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                "batch not written; it is tried again, and meanwhile the kernel drops what the rings have no room for, counted as lost"
+            );
+        }
+        let error: &dyn std::error::Error = error;
+        let source = error.source().map(|why| format!(": {why}"));
+        let why = format!("{error}{}", source.unwrap_or_default());
+        reporter.update(|status| status.unwritten = why);
+    }
+
+    /// It was taken.
+    pub(super) fn written(&mut self, reporter: &Reporter) {
+        if self.told.take().is_some() {
+            tracing::info!("batches are written again");
+            reporter.update(|status| status.unwritten.clear());
+        }
+    }
+}
+
+/// A decoder that does not take batches.
+#[derive(Debug, Default)]
+pub(super) struct NoDecoder {
+    since: Option<Instant>,
+    told: Option<Instant>,
+}
+
+impl NoDecoder {
+    /// It was tried, in vain.
+    pub(super) fn failed(&mut self, why: &str) {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        let is_long = now.duration_since(since) >= DECODER_WITHIN;
+        if is_long
+            && self
+                .told
+                .is_none_or(|at| now.duration_since(at) >= TELL_EVERY)
+        {
+            self.told = Some(now);
+            tracing::warn!(
+                why,
+                "no decoder takes batches; they wait in the spool, and beyond its bound the oldest samples are given up and counted"
+            );
+        }
+    }
+
+    /// It takes them.
+    pub(super) fn connected(&mut self) {
+        self.since = None;
+        if self.told.take().is_some() {
+            tracing::info!("a decoder takes batches again");
+        }
+    }
+}
