@@ -17,7 +17,7 @@ Reasons, with unit and who counts them:
   refused         samples  sink: of those stored, refused by the store for good; in the dead letters
   unresolved      rows     decoder: no function name, the symbol table had not come in time
   nameless        rows     decoder: no function name, no symbol at the address or no table to be had
-  partial         rows     decoder: of a batch whose side-band was lost in part; process, mapping, function may be wrong
+  partial         rows     decoder: side-band of the batch was lost in part, or a process ended more than 2,048 mappings in it; names may be wrong
   batches         batches  aggregator: a sign of life, also of idle hosts
   throttled_s, blind_s     seconds, collector: an event was throttled; nothing could be seen";
 

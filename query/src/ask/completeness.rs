@@ -100,7 +100,7 @@ pub(super) fn dark_statement(range: Range, hosts: &[String]) -> Statement {
     statement
 }
 
-/// Hosts seen within the range, and hosts to be expected there.
+/// Hosts seen within the range, and hosts to be expected there. Of a host of imported files alone nothing more is expected.
 pub(super) fn hosts_statement(range: Range, hosts: &[String]) -> Statement {
     let range = range.outwards(MINUTE_NS);
     let expected = Range {
@@ -114,25 +114,26 @@ pub(super) fn hosts_statement(range: Range, hosts: &[String]) -> Statement {
     let sampled = if range.len_ns() > IN_RANGE_MAX_NS {
         String::new()
     } else {
-        format!(" UNION ALL SELECT host, 1 AS seen FROM mix_1m WHERE {within}{hosts}")
+        format!(" UNION ALL SELECT host, 1 AS seen, NULL AS live FROM mix_1m WHERE {within}{hosts}")
     };
     // Hosts are told apart once they are few: texts of every minute would take most of the time of short questions.
     let ledger = if is_whole_hours(range) {
         let hours = lately.replace("time ", "toStartOfHour(time) ");
         format!(
-            "SELECT host, max({seen}) AS seen FROM (SELECT host, toStartOfHour(time) AS hour FROM ledger_1m \
+            "SELECT host, max({seen}) AS seen, NULL AS live FROM (SELECT host, toStartOfHour(time) AS hour FROM ledger_1m \
              WHERE {hours}{hosts} GROUP BY host, hour) GROUP BY host",
             seen = within.replace("time ", "hour "),
         )
     } else {
         format!(
-            "SELECT host, max({within}) AS seen FROM ledger_1m WHERE {lately}{hosts} GROUP BY host"
+            "SELECT host, max({within}) AS seen, NULL AS live FROM ledger_1m WHERE {lately}{hosts} GROUP BY host"
         )
     };
     statement.sql = format!(
-        "SELECT countIf(seen AND host != ''), countIf(host != '') FROM (SELECT host, max(seen) AS seen FROM \
+        "SELECT countIf(seen AND host != ''), countIf((seen OR ifNull(live, 1)) AND host != '') FROM \
+         (SELECT host, max(seen) AS seen, max(live) AS live FROM \
          ({ledger}{sampled} \
-         UNION ALL SELECT host, 0 AS seen FROM hosts WHERE {lately}{hosts}) GROUP BY host)"
+         UNION ALL SELECT host, 0 AS seen, kind != 'import' AS live FROM hosts WHERE {lately}{hosts}) GROUP BY host)"
     );
     statement
 }

@@ -495,7 +495,10 @@ async fn hosts_and_ledger(running: &Running) {
         .iter()
         .map(|record| record["host"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["alpha", "beta", "facts-only", "gamma", "idle"]);
+    assert_eq!(
+        names,
+        ["alpha", "beta", "facts-only", "gamma", "idle", "imported"]
+    );
     let alpha = &records[0];
     let produced = rows().filter(|row| row.host == "alpha").count() + 100;
     // 90 given up, 10 undecodable, 5 refused by the store after they had been counted as stored.

@@ -413,12 +413,14 @@ fn ledger() -> Vec<NativeBlock> {
         (3_600, "alpha"),
         (3_600, "facts-only"),
         (30 * 86_400, "long-gone"),
+        // A file of it was imported: nobody waits for more.
+        (3_601, "imported"),
     ] {
         hosts.push(&HostRow {
             time: BEGIN - age,
             host,
             host_id: 1,
-            kind: "live",
+            kind: if host == "imported" { "import" } else { "live" },
             arch: "x86_64",
             os_release: if age == 3_600 { "6.18" } else { "5.10" },
             cpu_vendor: "GenuineIntel",
