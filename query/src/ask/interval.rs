@@ -477,7 +477,7 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
         return;
     };
     answer.columns.splice(behind..behind, COLUMNS);
-    let (mut few, mut leaning) = (false, false);
+    let (mut few, mut leaning, mut without) = (false, false, 0_usize);
     let [of_samples, share_of] = ["samples", "share_of"].map(|name| answer.column(name));
     for row in &mut answer.rows {
         let key: Vec<String> = places
@@ -490,6 +490,7 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
         let of = Of::read(share_of.and_then(|at| row.get(at)));
         let (interval, basis) = sums.interval(of);
         few |= basis == "sampling_only";
+        without += usize::from(interval.is_none());
         leaning |= of == Of::Samples && sums.periods_differ();
         let bound = |at: usize, outward: fn(f64) -> f64| {
             interval.map_or(Value::Null, |bounds| {
@@ -506,6 +507,12 @@ pub(super) fn conclude(answer: &mut Answer, keys: &[&'static str]) {
     }
     if leaning {
         answer.notes.push("shares of `samples` are of an event whose periods changed and count nothing that is known: they lean to when it was short".to_owned());
+    }
+    if without > 0 && keys.contains(&"function") {
+        answer.notes.push(format!(
+            "{without} of the rows have no interval: those behind the first {ROWS_MAX}, names of more than {FUNCTION_IDS_MAX} functions \
+             (as `[unknown]` often is), and events of a single sample; filter to have them"
+        ));
     }
     if few {
         answer.notes.push(format!(
