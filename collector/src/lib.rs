@@ -34,6 +34,7 @@ mod status;
 mod strange;
 mod symbols;
 mod sys;
+mod sys_heap;
 pub mod uplink;
 
 /// The spool's pure state, which the model test drives beside [`uplink::Uplink`]; the files are its edge.
@@ -54,3 +55,4 @@ pub use replay::{
 };
 pub use section::SectionPacker;
 pub use status::{BoostStatus, CentralStatus, EventStatus, Reporter, Status};
+pub use sys_heap::keep_little_memory;

@@ -89,8 +89,14 @@ fn read_class<E: FileHeader<Endian = Endianness>>(
 
 /// Parts functions from objects.
 pub(crate) fn split(candidates: Vec<Candidate<'_>>, segments: Segments) -> SymbolTable {
-    let mut functions = SymbolsBuilder::default();
-    let mut objects = SymbolsBuilder::default();
+    // Names of large programs are 100 MB and more: a block that grows would be twice as large as it need be.
+    let [mut functions, mut objects] = [false, true].map(|data| {
+        let of_kind = candidates
+            .iter()
+            .filter(|one| one.flags.has(Flags::OBJECT) == data);
+        let count = of_kind.clone().count();
+        SymbolsBuilder::with_room(count, of_kind.map(|one| one.name.len()).sum())
+    });
     for candidate in candidates {
         let to = if candidate.flags.has(Flags::OBJECT) {
             &mut objects

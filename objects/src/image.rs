@@ -16,6 +16,9 @@ const ALWAYS: [&str; 1] = [".gnu_debugdata"];
 /// Likewise, where there is no table of symbols: what Go's runtime knows of its functions.
 pub(crate) const GO_TABLES: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 
+/// Where the loader puts addresses: tens of MB in large libraries, of another kind than code and data, and naming no symbol.
+const LEFT_OUT: [&str; 2] = [".rela.dyn", ".rel.dyn"];
+
 /// Longest sections of code, data or debug information that are read all the same.
 const LEFT_OUT_ABOVE: u64 = 64 << 10;
 
@@ -132,9 +135,11 @@ fn kept<E: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Vec<Range<us
         |name: &[u8]| is_one_of(name, &ALWAYS) || (!has_symbols && is_one_of(name, &GO_TABLES));
     for section in sections {
         let size: u64 = section.sh_size(endian).into();
-        let is_content = section.sh_type(endian) == elf::SHT_PROGBITS
-            && size > LEFT_OUT_ABOVE
-            && section.name(endian, names).is_ok_and(|name| !tells(name));
+        let is_content = size > LEFT_OUT_ABOVE
+            && section.name(endian, names).is_ok_and(|name| {
+                let is_plain = section.sh_type(endian) == elf::SHT_PROGBITS;
+                is_one_of(name, &LEFT_OUT) || (is_plain && !tells(name))
+            });
         if is_content || section.sh_type(endian) == elf::SHT_NOBITS {
             continue;
         }

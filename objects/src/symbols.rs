@@ -182,6 +182,14 @@ impl SymbolsBuilder {
         }
     }
 
+    /// Empty, with room for `symbols` whose names have `name_bytes` together.
+    pub(crate) fn with_room(symbols: usize, name_bytes: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(symbols),
+            names: String::with_capacity(name_bytes),
+        }
+    }
+
     /// Adds one symbol. `false`, and nothing is added, when the names would exceed 4 GiB.
     pub fn push(&mut self, symbol: Symbol<'_>) -> bool {
         let at = self.names.len();

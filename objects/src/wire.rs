@@ -27,6 +27,9 @@ const MAGIC: [u8; 4] = *b"MWSY";
 const VERSION: u8 = 1;
 /// With the places of functions in the source; only tables that have them are of it, so that older receivers read the rest.
 const VERSION_SOURCE: u8 = 2;
+/// What a symbol takes besides its name, at most, in nearly all tables: start and size of two to three bytes each, the length of
+/// the name of one to two, flags and source.
+const SYMBOL_BYTES: usize = 10;
 const HEADER_LEN: usize = MAGIC.len() + 1 + 8;
 
 /// Names compress tenfold already at the quickest level; higher ones cost the node more than the
@@ -36,7 +39,7 @@ const ZSTD_LEVEL: i32 = 2;
 impl SymbolTable {
     /// The table as bytes for [`SymbolTable::decode`].
     pub fn encode(&self) -> Vec<u8> {
-        let mut plain = Vec::new();
+        let mut plain = Vec::with_capacity(self.plain_bytes());
         let gaps = u64::from(self.gaps.bits()) | u64::from(self.malformed) << 32;
         put(&mut plain, gaps);
         let segments = self.segments.as_slice();
@@ -69,6 +72,13 @@ impl SymbolTable {
         bytes.extend_from_slice(&xxh3_64(&packed).to_le_bytes());
         bytes.extend_from_slice(&packed);
         bytes
+    }
+
+    /// About as many bytes as the table has before it is packed: a block that grows would take twice as many.
+    fn plain_bytes(&self) -> usize {
+        let parts = [&self.functions, &self.objects, &self.thread_locals];
+        let names: usize = parts.iter().map(|symbols| symbols.name_bytes()).sum();
+        names.saturating_add(self.symbols().saturating_mul(SYMBOL_BYTES))
     }
 
     /// Reads what [`SymbolTable::encode`] made. Nothing in the bytes is trusted.

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memwide_objects::{
     DebugLink, FrameSections, IdKind, Limits, LinkSections, ObjectError, ObjectId, Source,
@@ -21,6 +22,9 @@ use crate::snapshot::{in_root, open_mapped, open_regular};
 const NAMESPACES_MAX: usize = 256;
 const PROCESSES_MAX: usize = 16_384;
 
+/// Files above it are read one at a time: their symbols take many times the memory that the collector needs.
+const LARGE_BYTES: u64 = 8 << 20;
+
 /// The file's content, if it is the one asked for.
 ///
 /// By the mapping itself, by the path as the process sees it, by the path as we see it, or, when the process is gone, as
@@ -31,7 +35,7 @@ pub(super) fn find(
     request: &SymbolRequest,
     asked: &MappingIdentity,
     bytes_max: u64,
-) -> Result<Mapped, String> {
+) -> Result<(Mapped, Turn), String> {
     let folder = machine.proc.join(request.pid.to_string());
     let path = asked.path.strip_suffix(" (deleted)").unwrap_or(&asked.path);
     let alive = request.pid != 0 && folder.exists();
@@ -59,6 +63,7 @@ pub(super) fn find(
             "another file lies at the path now".clone_into(&mut why);
             continue;
         }
+        let turn = take_turn(&file);
         let mapped = match Mapped::read(file, bytes_max) {
             Ok(mapped) => mapped,
             Err(error) => {
@@ -69,17 +74,27 @@ pub(super) fn find(
         if asked.id.is_empty() {
             // The mapping itself is always the right one; a path is, as long as the process lives.
             if request.file.is_some() || way == 0 || (way == 1 && alive) {
-                return Ok(mapped);
+                return Ok((mapped, turn));
             }
             "the process is gone and the file has no build id to check".clone_into(&mut why);
             continue;
         }
         if matches(&mapped.bytes, asked) {
-            return Ok(mapped);
+            return Ok((mapped, turn));
         }
         "another file lies at the path now".clone_into(&mut why);
     }
     Err(why)
+}
+
+/// Kept while a large file is read; small ones need none.
+pub(super) type Turn = Option<MutexGuard<'static, ()>>;
+
+/// Waits until no other large file is being read: several at once would take the node's memory to save little time.
+fn take_turn(file: &File) -> Turn {
+    static ONE: Mutex<()> = Mutex::new(());
+    let len = file.metadata().map_or(0, |meta| meta.len());
+    (len > LARGE_BYTES).then(|| ONE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// One process of each mount namespace.

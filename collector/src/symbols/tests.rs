@@ -213,3 +213,45 @@ fn a_program_is_named_by_the_debug_file_it_names() {
     let table = decode(&live().table(&request).unwrap());
     assert!(table.functions().named("hidden").is_none());
 }
+
+/// Anonymous memory that a collector may have once it has read many large files, in KiB.
+const LEFT_MAX: u64 = 16 << 10;
+
+/// In a process of its own: what the whole process has is measured.
+#[test]
+fn memory_for_symbols_goes_back_to_the_system() {
+    const ALONE: &str = "MEMWIDE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let itself = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "symbols::tests::memory_for_symbols_goes_back_to_the_system",
+            ])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&itself.stdout);
+        assert!(
+            itself.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+        return;
+    }
+    crate::keep_little_memory();
+    let live = live();
+    let request = ask(Kind::Path, &[], &own().0);
+    let small = live.table(&request).unwrap().table.len() as u64;
+    // Threads that come and go, as those of a runtime do; each may get a heap of its own.
+    std::thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| live.table(&request).unwrap());
+        }
+    });
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let left = status.lines().find_map(|line| {
+        let number = line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB")?;
+        number.trim().parse::<u64>().ok()
+    });
+    println!("{left:?} KiB left; a table has {} KiB", small >> 10);
+    assert!(left.unwrap() < LEFT_MAX, "{left:?} KiB");
+}

@@ -273,6 +273,7 @@ pub(crate) fn run<S: Service>(args: &RoleArgs) -> Result<(), Failure> {
     let Some((role, shown)) = resolved else {
         return Ok(());
     };
+    memwide_collector::keep_little_memory();
     let format = if args.log_json {
         telemetry::Format::Json
     } else {

@@ -35,6 +35,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &UpArgs) -> Result<(), Failure> {
     refuse_addresses(args)?;
+    memwide_collector::keep_little_memory();
     let options = telemetry::Options {
         default_filter: LOG_FILTER.to_owned(),
         ..telemetry::Options::default()
