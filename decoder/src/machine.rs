@@ -489,6 +489,13 @@ impl Machine {
         Some(self.kernel()?.base..self.kernel_object?.1)
     }
 
+    /// Lets go of the tables of programs that no process has mapped any more; one that maps them again finds them where tables are
+    /// kept. True: of some.
+    pub(crate) fn let_go(&mut self) -> bool {
+        let mapped = self.spaces.objects().collect();
+        self.objects.let_go(&mapped)
+    }
+
     /// Forgets what ended before a time.
     pub fn prune(&mut self, horizon: u64) {
         self.spaces.prune(horizon);

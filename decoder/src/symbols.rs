@@ -3,7 +3,7 @@
 use crate::identity::{Identity, Kind};
 use crate::table::Loaded;
 use memwide_model::{MappingId, Region};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -305,6 +305,27 @@ impl Objects {
             debug_assert_eq!(slot.mapping, mapping);
             slot.state = state;
         }
+    }
+
+    /// Tables of shared files that none of the things in `mapped` has are as if nobody had asked for them. True: some were here.
+    pub(crate) fn let_go(&mut self, mapped: &FxHashSet<ObjectIx>) -> bool {
+        let mut used = vec![false; self.tables.len()];
+        for (at, object) in self.iter() {
+            let is_file = matches!(object.identity.kind, Kind::BuildId | Kind::Content);
+            if let Some(used) = used.get_mut(object.table as usize)
+                && (!is_file || mapped.contains(&at))
+            {
+                *used = true;
+            }
+        }
+        let mut some = false;
+        for (slot, used) in self.tables.iter_mut().zip(used) {
+            if !used && matches!(slot.state, TableState::Present(_)) {
+                slot.state = TableState::Missing;
+                some = true;
+            }
+        }
+        some
     }
 
     /// Whoever was asked for tables is gone: they may be asked for again.

@@ -12,6 +12,9 @@ use std::sync::OnceLock;
 /// Kernel addresses lie above this on every 64-bit machine; addresses relative to the kernel's start lie below.
 pub(crate) const KERNEL_HALF: u64 = 1 << 46;
 
+/// Bytes a symbol takes besides its name, about: 32 of its entry, 64 and more of the index, 32 of id and shown name.
+const SYMBOL_BYTES: usize = 136;
+
 /// The symbols of one mapping identity, shared by all sessions that use it.
 #[derive(Debug)]
 pub struct Loaded {
@@ -62,6 +65,13 @@ impl Loaded {
             demangles: self.demangles,
             ..Self::new(self.table.clone(), mapping, Kind::Unknown)
         }
+    }
+
+    /// Bytes of memory it takes, about, with the indexes and ids that are made when somebody asks.
+    pub(crate) fn bytes(&self) -> usize {
+        let [functions, objects] = [self.table.functions(), self.table.objects()];
+        let symbols = functions.len() + objects.len();
+        functions.name_bytes() + objects.name_bytes() + symbols * SYMBOL_BYTES
     }
 
     /// The table itself.

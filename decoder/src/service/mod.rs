@@ -101,9 +101,14 @@ pub async fn serve(
     let tables = Arc::new(tables);
     let archive = archive::open(&config).await?;
     let tasks = Tasks::new(stop.child_token());
+    let registry = Registry::new(config.session_keep(), config.sessions_kept);
     tasks.spawn(
         "symbols",
-        watch_tables(Arc::clone(&tables), tasks.stop().clone()),
+        watch_tables(
+            Arc::clone(&tables),
+            Arc::clone(&registry),
+            tasks.stop().clone(),
+        ),
     );
     if let Some(archive) = archive.clone() {
         let stop = tasks.stop();
@@ -129,7 +134,7 @@ pub async fn serve(
     let shared = Arc::new(Shared {
         collectors,
         hosts: Arc::default(),
-        registry: Registry::new(config.session_keep(), config.sessions_kept),
+        registry,
         workers: Arc::new(Semaphore::new(config.decoders())),
         tables,
         archive,
@@ -192,15 +197,22 @@ fn check(config: &Config) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Looks what other decoders have put on the shelf and says what is used here, as long as the process runs.
-async fn watch_tables(tables: Arc<Tables>, stop: CancellationToken) -> anyhow::Result<()> {
+/// Looks what other decoders have put on the shelf, says what is used here and lets go of what is not, as long as the process
+/// runs.
+async fn watch_tables(
+    tables: Arc<Tables>,
+    registry: Arc<Registry>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        let tables = Arc::clone(&tables);
+        let (tables, registry) = (Arc::clone(&tables), Arc::clone(&registry));
         tokio::task::spawn_blocking(move || {
+            registry.sweep();
+            tables.let_go();
             tables.touch();
             tables.look();
         })

@@ -54,6 +54,11 @@ impl Registry {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets states that were left too long ago: nobody may ever come again.
+    pub(super) fn sweep(&self) {
+        forget(&mut self.lock(), self.keep, self.kept, clock::instant());
+    }
+
     /// Takes the source over from an older stream, which is told, and waits until that has let go.
     pub(super) async fn sit(self: &Arc<Self>, source: Source) -> Seat {
         let replaced = CancellationToken::new();
@@ -162,6 +167,18 @@ mod tests {
         let mut second = second.await.unwrap();
         assert!(second.take().is_some());
         assert!(!second.replaced.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn states_are_forgotten_though_nobody_comes() {
+        let registry = Registry::new(Duration::ZERO, 8);
+        let mut seat = registry.sit(source(1)).await;
+        seat.put(Box::new(Session::new(&source(1), "host")));
+        registry.sweep();
+        assert_eq!(registry.lock().len(), 1, "its stream is there");
+        drop(seat);
+        registry.sweep();
+        assert_eq!(registry.lock().len(), 0);
     }
 
     #[tokio::test]

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::watch;
 
-/// Indexed tables kept in memory though no session uses them now.
-const IDLE_MAX: usize = 64;
+/// Bytes of indexed tables kept in memory though no session uses them now: a few large programs, or all small ones.
+const IDLE_BYTES: usize = 64 << 20;
 
 /// All tables. Calls that read or write the shelf block: they are made off the async threads.
 #[derive(Debug)]
@@ -277,14 +277,24 @@ impl Tables {
         if known.is_none_or(|known| known < loaded.rank()) {
             memory.insert(mapping, Arc::clone(loaded));
         }
-        let idle: Vec<_> = memory
-            .iter()
-            .filter(|(_, loaded)| Arc::strong_count(loaded) == 1)
-            .map(|(mapping, _)| *mapping)
-            .collect();
-        for mapping in idle.iter().skip(IDLE_MAX) {
-            memory.remove(mapping);
-        }
+        drop(memory);
+        self.let_go();
+    }
+
+    /// Lets go of tables that no session uses, as far as they are many bytes.
+    pub(super) fn let_go(&self) {
+        let mut idle = 0;
+        self.memory().retain(|_, loaded| {
+            if Arc::strong_count(loaded) > 1 {
+                return true;
+            }
+            let with = idle + loaded.bytes();
+            let stays = with <= IDLE_BYTES;
+            if stays {
+                idle = with;
+            }
+            stays
+        });
     }
 
     /// Whether the caller is to ship a table that there is none of.
@@ -466,6 +476,29 @@ mod tests {
         two.spoiled(MappingId(7));
         two.done(MappingId(7));
         assert_eq!(one.turn(MappingId(7)), Turn::Mine(None));
+    }
+
+    #[test]
+    fn tables_that_no_session_uses_are_bounded_in_bytes() {
+        let tables = Tables::new(Path::new(""), 0).unwrap();
+        let large = |at: u64| {
+            let name = "n".repeat(IDLE_BYTES / 3);
+            let table = table(&name, Source::SymTab);
+            let loaded = Arc::new(Loaded::new(table, MappingId(at), Kind::BuildId));
+            tables.remember(MappingId(at), &loaded);
+            loaded
+        };
+        let used: Vec<_> = (0..4).map(large).collect();
+        assert_eq!(tables.memory().len(), 4, "all are used");
+        for at in 4..10 {
+            drop(large(at));
+        }
+        tables.let_go();
+        let idle = tables.memory().len() - used.len();
+        assert_eq!(idle, 2, "two thirds of the bound, a third is too much");
+        drop(used);
+        tables.let_go();
+        assert_eq!(tables.memory().len(), 2);
     }
 
     #[test]

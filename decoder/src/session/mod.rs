@@ -40,6 +40,9 @@ use workload::Workloads;
 /// How long mappings are kept after the batch that ended them is acked, in nanoseconds: records may come that late.
 const SLACK_NS: u64 = 10_000_000_000;
 
+/// How often tables that nothing has mapped are looked for, in nanoseconds: it walks over all mappings.
+const LET_GO_EVERY_NS: u64 = 30_000_000_000;
+
 /// Version of whoever makes rows, so that those of an older taxonomy can be told and classified again.
 pub(crate) static VERSION: LazyLock<String> =
     LazyLock::new(|| format!("{}+taxonomy.{TAXONOMY}", env!("CARGO_PKG_VERSION")));
@@ -109,6 +112,8 @@ pub struct Session {
     wants: Vec<Want>,
     late: tables::Late,
     generated: FxHashMap<MappingId, tables::Asked>,
+    /// When tables that nothing has mapped were let go of last, in the time of samples.
+    let_go_ns: u64,
 }
 
 impl Session {
@@ -138,6 +143,7 @@ impl Session {
             wants: Vec::new(),
             late: tables::Late::default(),
             generated: FxHashMap::default(),
+            let_go_ns: 0,
         }
     }
 
@@ -510,6 +516,12 @@ impl Session {
         self.partial = self.partial.split_off(&through);
         if let Some(newest) = acked.values().max() {
             self.machine.prune(newest.saturating_sub(SLACK_NS));
+            if self.let_go_ns.saturating_add(LET_GO_EVERY_NS) < *newest {
+                self.let_go_ns = *newest;
+                if self.machine.let_go() {
+                    self.namer.forget();
+                }
+            }
         }
     }
 

@@ -472,6 +472,54 @@ fn side_band_is_applied_once_and_what_ended_is_forgotten_after_the_ack() {
 }
 
 #[test]
+fn the_table_of_a_program_that_nobody_runs_any_more_is_let_go_of_and_found_again() {
+    let (mut session, _) = decoded();
+    let kinds = |session: &Session| {
+        let used = session.tables_in_use().into_iter().map(|used| used.kind);
+        used.collect::<Vec<_>>()
+    };
+    let exit = Record::Exit(Task {
+        pid: 10,
+        ppid: 1,
+        tid: 10,
+        ptid: 1,
+        time: 100,
+    });
+    let other = |time| (time, misc::USER, comm(11, "other", false));
+    let mut through = |number: u64, records: &[(u64, u16, Record<'_>)]| {
+        let batch = v1::Batch {
+            number,
+            side_band: Some(side_band(records)),
+            ..v1::Batch::default()
+        };
+        session.apply_side_band(&batch);
+        session.acknowledged(number);
+        kinds(&session)
+    };
+    let (first, second) = (2 * LET_GO_EVERY_NS, 4 * LET_GO_EVERY_NS);
+    let both = [Kind::Kernel, Kind::BuildId];
+    assert_eq!(through(2, &[other(first)]), both, "it runs");
+    let gone = through(3, &[(first + 1, misc::USER, exit), other(second)]);
+    assert_eq!(gone, [Kind::Kernel]);
+    let again = v1::Batch {
+        number: 4,
+        side_band: Some(side_band(&[(
+            second + 1,
+            misc::USER,
+            mmap(10, 0x40_0000, "/bin/prog"),
+        )])),
+        samples: Some(samples(&[(misc::USER, user(second + 2))])),
+        ..v1::Batch::default()
+    };
+    let waiting = session.decode(&again, &Sent::default());
+    assert_eq!(waiting.wants.len(), 1);
+    settle(&mut session, &waiting.wants);
+    let decoded = session.decode(&again, &Sent::default());
+    let definitions = decoded.batch.definitions.unwrap();
+    assert_eq!(definitions.functions[0].name, "lib::work");
+}
+
+#[test]
 fn the_last_switch_of_a_task_that_ended_is_its_own() {
     let exit = Record::Exit(Task {
         pid: 10,

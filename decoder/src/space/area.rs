@@ -313,6 +313,12 @@ impl Space {
         }
     }
 
+    /// Everything mapped, also what ended and is still kept.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = ObjectIx> + '_ {
+        let all = self.live.iter().chain(&self.old);
+        all.map(|version| version.area.object)
+    }
+
     /// Mappings given up by a bound since the last call.
     pub fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)

@@ -5,6 +5,7 @@ mod area;
 pub use area::{Area, Space};
 
 use crate::names::{NameIx, Names};
+use crate::symbols::ObjectIx;
 use rustc_hash::FxHashMap;
 
 /// Most processes and most threads kept of one source.
@@ -256,6 +257,12 @@ impl Spaces {
             process.space.count()
         });
         self.areas = kept.sum();
+    }
+
+    /// What any process has mapped, or had within what is kept.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = ObjectIx> + '_ {
+        let spaces = self.processes.values().map(|process| &process.space);
+        spaces.flat_map(Space::objects)
     }
 
     /// Records given up by a bound since the last call.
