@@ -1,8 +1,12 @@
 //! What identifies a file or a kernel: its build id, else its content.
 
 use std::fmt;
+use std::io::{self, Read};
 
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+/// Bytes of a file hashed at once.
+const PIECE: usize = 64 << 10;
 
 /// How an id was made; ids of different kinds never compare equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,8 +45,30 @@ impl ObjectId {
 
     /// The id of a file by its content: 16 bytes of hash, then the low 4 of its length.
     pub fn of_content(content: &[u8]) -> Self {
-        let hash = xxh3_128(content).to_be_bytes();
-        let [.., l0, l1, l2, l3] = (content.len() as u64).to_be_bytes();
+        Self::of_hash(xxh3_128(content), content.len() as u64)
+    }
+
+    /// The same of a file that is read piece by piece, from where it stands to its end.
+    pub fn of_content_of(file: &mut impl Read) -> io::Result<Self> {
+        let mut hash = Xxh3::new();
+        let mut piece = vec![0; PIECE];
+        let mut len = 0;
+        loop {
+            match file.read(&mut piece) {
+                Ok(0) => return Ok(Self::of_hash(hash.digest128(), len)),
+                Ok(read) => {
+                    hash.update(piece.get(..read).unwrap_or_default());
+                    len += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn of_hash(hash: u128, len: u64) -> Self {
+        let hash = hash.to_be_bytes();
+        let [.., l0, l1, l2, l3] = len.to_be_bytes();
         let mut bytes = [0; Self::MAX_LEN];
         for (to, from) in bytes
             .iter_mut()
@@ -116,6 +142,15 @@ impl fmt::Debug for ObjectId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn content_read_in_pieces_has_the_same_id() {
+        for len in [0, 1, 300, PIECE, 3 * PIECE + 7] {
+            let content: Vec<u8> = (0..len).map(|at| at.to_le_bytes()[0]).collect();
+            let whole = ObjectId::of_content(&content);
+            assert_eq!(ObjectId::of_content_of(&mut &*content).unwrap(), whole);
+        }
+    }
 
     fn note(name: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
         let mut note = Vec::new();

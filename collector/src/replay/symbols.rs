@@ -12,7 +12,7 @@ use memwide_proto::v1::{MappingIdentity, SymbolRequest};
 use super::{ImportOptions, open};
 use crate::events::machine::Machine;
 use crate::snapshot::open_regular;
-use crate::symbols::{LiveSymbols, Mapped, identity_of, jit, read_bounded};
+use crate::symbols::{LiveSymbols, Mapped, jit, read_bounded};
 use crate::uplink::{SymbolAnswer, SymbolProvider};
 
 /// Largest file read.
@@ -83,7 +83,7 @@ impl FileSymbols {
                     continue;
                 }
             };
-            let identity = identity_of(&mapped.bytes, &asked.path);
+            let identity = mapped.identity(&asked.path);
             if by_id && identity.id != asked.id {
                 "another file lies at the path now".clone_into(&mut why);
                 continue;

@@ -79,7 +79,7 @@ pub(super) fn find(
             "the process is gone and the file has no build id to check".clone_into(&mut why);
             continue;
         }
-        if matches(&mapped.bytes, asked) {
+        if mapped.is(asked) {
             return Ok((mapped, turn));
         }
         "another file lies at the path now".clone_into(&mut why);
@@ -112,23 +112,37 @@ fn other_roots(machine: &Machine) -> Vec<PathBuf> {
         .collect()
 }
 
-fn matches(file: &[u8], asked: &MappingIdentity) -> bool {
-    let found = identity_of(file, "");
-    found.kind == asked.kind && found.id == asked.id
-}
-
 /// A file that was mapped.
 pub(crate) struct Mapped {
-    /// Of it what tells of symbols, or all.
-    pub(crate) bytes: Vec<u8>,
+    /// Of it what tells of symbols.
+    bytes: Vec<u8>,
+    id: ObjectId,
     file: File,
 }
 
 impl Mapped {
     /// Reads an ELF file.
     pub(crate) fn read(file: File, bytes_max: u64) -> Result<Self, String> {
-        let bytes = read_elf(&file, bytes_max)?;
-        Ok(Self { bytes, file })
+        let (bytes, id) = read_elf(&file, bytes_max)?;
+        Ok(Self { bytes, id, file })
+    }
+
+    /// What it is.
+    pub(crate) fn identity(&self, path: &str) -> MappingIdentity {
+        let kind = match self.id.kind() {
+            IdKind::Gnu => Kind::BuildId,
+            IdKind::Content => Kind::Content,
+        };
+        MappingIdentity {
+            kind: kind.into(),
+            id: self.id.as_bytes().to_vec(),
+            path: path.to_owned(),
+        }
+    }
+
+    fn is(&self, asked: &MappingIdentity) -> bool {
+        let found = self.identity("");
+        found.kind == asked.kind && found.id == asked.id
     }
 
     /// Its symbols: with its separate debug file where there is one, as perf takes them. Without a table of symbols, the starts
@@ -205,52 +219,43 @@ fn debug_file(identity: &MappingIdentity, bytes_max: u64) -> Option<Vec<u8>> {
         .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let (head, tail) = hex.split_at_checked(2)?;
     let path = format!("/usr/lib/debug/.build-id/{head}/{tail}.debug");
-    let bytes = read_elf(&open_regular(Path::new(&path))?, bytes_max).ok()?;
-    (identity_of(&bytes, "").id == identity.id).then_some(bytes)
+    let (bytes, id) = read_elf(&open_regular(Path::new(&path))?, bytes_max).ok()?;
+    (id.as_bytes() == identity.id).then_some(bytes)
 }
 
-/// What a file is: its build id, else a hash of its content.
-pub(crate) fn identity_of(file: &[u8], path: &str) -> MappingIdentity {
-    let id = ObjectId::of_file(file);
-    let kind = match id.kind() {
-        IdKind::Gnu => Kind::BuildId,
-        IdKind::Content => Kind::Content,
-    };
-    MappingIdentity {
-        kind: kind.into(),
-        id: id.as_bytes().to_vec(),
-        path: path.to_owned(),
-    }
-}
-
-/// Reads an ELF file: what tells of symbols if its build id says which file it is, else all, as its content does then. Of
-/// others, which are mapped as data, only the first bytes.
-fn read_elf(mut file: &File, bytes_max: u64) -> Result<Vec<u8>, String> {
+/// Reads of an ELF file what tells of symbols, and what the file is: its build id, else a hash of its content. Of others, which
+/// are mapped as data, only the first bytes.
+fn read_elf(mut file: &File, bytes_max: u64) -> Result<(Vec<u8>, ObjectId), String> {
     let mut magic = [0; 4];
     match file.read_exact_at(&mut magic, 0) {
         Ok(()) if &magic == b"\x7fELF" => {}
         _ => return Err("not an ELF file".to_owned()),
     }
     let failed = |error: io::Error| error.to_string();
-    let len = file.metadata().map_err(failed)?.len();
-    if let Some(len) = usize::try_from(len).ok().filter(|_| len <= bytes_max) {
-        let image = read_image(&mut file, len).map_err(failed)?;
-        if ObjectId::of_elf(&image).is_some() {
-            return Ok(image);
-        }
-        file.rewind().map_err(failed)?;
+    let len = bounded_len(file, bytes_max)?;
+    let image = read_image(&mut file, usize::try_from(len).unwrap_or(usize::MAX));
+    let image = image.map_err(failed)?;
+    if let Some(id) = ObjectId::of_elf(&image) {
+        return Ok((image, id));
     }
-    read_bounded(file, bytes_max)
+    file.rewind().map_err(failed)?;
+    let id = ObjectId::of_content_of(&mut file.take(bytes_max)).map_err(failed)?;
+    Ok((image, id))
 }
 
-/// Reads a whole file. Not mapped: a file that shrinks under a map kills its reader.
-pub(crate) fn read_bounded(file: &File, bytes_max: u64) -> Result<Vec<u8>, String> {
+fn bounded_len(file: &File, bytes_max: u64) -> Result<u64, String> {
     let len = file.metadata().map_err(|error| error.to_string())?.len();
     if len > bytes_max {
         return Err(format!(
             "the file has {len} bytes, more than the {bytes_max} that are read"
         ));
     }
+    Ok(len)
+}
+
+/// Reads a whole file. Not mapped: a file that shrinks under a map kills its reader.
+pub(crate) fn read_bounded(file: &File, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let len = bounded_len(file, bytes_max)?;
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
     let read = file.take(bytes_max).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;

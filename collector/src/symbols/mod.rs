@@ -17,7 +17,7 @@ use memwide_proto::v1::{Capability, MappingIdentity, SymbolRequest};
 use crate::events::machine::Machine;
 use crate::metrics;
 use crate::uplink::{SymbolAnswer, SymbolProvider};
-pub(crate) use files::{Mapped, identity_of, read_bounded};
+pub(crate) use files::{Mapped, read_bounded};
 use kernel::KernelTables;
 
 /// Bytes of answers kept, so that a second decoder does not cost a second extraction.
@@ -61,7 +61,7 @@ impl LiveSymbols {
         match asked.kind() {
             Kind::BuildId | Kind::Content | Kind::Path => {
                 let (file, turn) = files::find(&self.machine, request, asked, self.file_bytes_max)?;
-                let identity = identity_of(&file.bytes, &asked.path);
+                let identity = file.identity(&asked.path);
                 let folder = self.machine.proc.join(request.pid.to_string());
                 let table = file.table(Some(&folder), &identity, self.file_bytes_max);
                 let table = table.map_err(|error| error.to_string())?;

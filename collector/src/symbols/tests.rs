@@ -29,7 +29,9 @@ fn decode(answer: &SymbolAnswer) -> SymbolTable {
 fn own() -> (String, MappingIdentity) {
     let path = std::env::current_exe().unwrap();
     let path = path.to_str().unwrap().to_owned();
-    let identity = identity_of(&fs::read(&path).unwrap(), &path);
+    let identity = Mapped::read(fs::File::open(&path).unwrap(), 1 << 30)
+        .unwrap()
+        .identity(&path);
     (path, identity)
 }
 
@@ -175,7 +177,9 @@ fn stripped(folder: &std::path::Path, keep_debug: bool) -> Option<(String, Mappi
         assert!(run("strip", &["a"]));
     }
     let path = folder.join("a").to_str()?.to_owned();
-    let identity = identity_of(&fs::read(&path).unwrap(), &path);
+    let identity = Mapped::read(fs::File::open(&path).unwrap(), 1 << 30)
+        .unwrap()
+        .identity(&path);
     Some((path, identity))
 }
 
