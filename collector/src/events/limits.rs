@@ -2,9 +2,11 @@
 //!
 //! Each row names one thing that a person can switch; nothing here stops the collector.
 
+use std::io;
+
 use memwide_proto::v1::Capability;
 
-use super::capability::note;
+use super::capability::{explain, note};
 use super::machine::Machine;
 use super::rights::{Cap, Rights};
 use crate::config::RingConfig;
@@ -28,7 +30,6 @@ pub(crate) struct Need {
 pub(crate) fn limits(need: Need, machine: &Machine) -> Vec<Capability> {
     let rights = Rights::read(machine);
     vec![
-        all_cpus(&rights, machine),
         all_processes(&rights, machine),
         descriptors(need, &rights, machine),
         locked_memory(need, &rights, machine),
@@ -47,48 +48,26 @@ fn no(name: &str, reason: impl Into<String>, remedy: impl Into<String>) -> Capab
     }
 }
 
-/// Events of all processes on all CPUs.
-fn all_cpus(rights: &Rights, machine: &Machine) -> Capability {
+/// Events of all processes on a CPU: what the kernel said when they were opened. Settings and rights only explain a refusal, for
+/// they do not tell what a kernel, a filter or a mask over `/proc` makes of them.
+pub(super) fn all_processes_events(
+    opened: Result<(), &io::Error>,
+    machine: &Machine,
+) -> Capability {
     const NAME: &str = "all-processes-events";
-    let Some(level) = rights.paranoid else {
-        let release = machine
-            .proc_text("sys/kernel/osrelease")
-            .unwrap_or_default();
-        let reason =
-            format!("kernel {release} shows no kernel.perf_event_paranoid: it has no perf events");
-        return no(NAME, reason, "boot a kernel with CONFIG_PERF_EVENTS");
-    };
-    if rights.locked_down && !rights.has(Cap::SysAdmin) {
-        let reason = "the kernel is locked down to confidentiality";
-        return no(NAME, reason, "boot with lockdown=integrity");
+    if let Err(error) = opened {
+        let (reason, remedy) = explain(error, machine);
+        return no(NAME, reason, remedy);
     }
-    if rights.sees_all() || level < 0 {
-        return note(NAME, "", "");
-    }
-    if !rights.in_first_user {
-        return no(
+    let rights = Rights::read(machine);
+    if rights.paranoid == Some(0) && !rights.has(Cap::Perfmon) && !rights.has(Cap::SysAdmin) {
+        return note(
             NAME,
-            "in a user namespace no capability counts for perf events",
-            "run in the host's user namespace (no rootless container, hostUsers: true)",
+            "kernel.perf_event_paranoid is 0: without tracepoints",
+            "run as root, or give the process CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)",
         );
     }
-    let reason = format!("kernel.perf_event_paranoid is {level}");
-    if rights.has(Cap::Perfmon) {
-        return no(
-            NAME,
-            format!("{reason}: kernels of distributions with such a level ignore CAP_PERFMON"),
-            "sysctl kernel.perf_event_paranoid=2, or give the process CAP_SYS_ADMIN",
-        );
-    }
-    let remedy = "run as root, or give the process CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
-    if level == 0 {
-        return note(NAME, format!("{reason}: without tracepoints"), remedy);
-    }
-    no(
-        NAME,
-        format!("{reason} and the process has neither CAP_PERFMON nor CAP_SYS_ADMIN"),
-        remedy,
-    )
+    note(NAME, "", "")
 }
 
 /// Names and mappings of processes that run already.
@@ -262,8 +241,19 @@ fn sample_rate(machine: &Machine) -> Capability {
 
 fn pressure(machine: &Machine) -> Capability {
     const NAME: &str = "memory-pressure";
-    if machine.proc_text("pressure/memory").is_some() {
+    if machine
+        .proc_text("pressure/memory")
+        .is_some_and(|text| !text.is_empty())
+    {
         return note(NAME, "", "");
+    }
+    // A kernel without it has no such folder.
+    if machine.proc.join("pressure").exists() {
+        return no(
+            NAME,
+            "/proc/pressure is hidden from this process, as container engines do",
+            "show it: procMount: Unmasked, --security-opt unmask=/proc/pressure (Podman) or systempaths=unconfined (Docker)",
+        );
     }
     no(
         NAME,

@@ -9,7 +9,7 @@ pub(crate) mod machine;
 mod open;
 mod plan;
 mod pmu;
-mod rights;
+pub(crate) mod rights;
 mod rings;
 #[cfg(test)]
 mod scenarios;

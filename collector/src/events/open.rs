@@ -10,7 +10,9 @@ use memwide_proto::v1::{Capability, EventDesc};
 
 use super::capability::{absent, refused, works};
 use super::ladder::open_with_less;
-use super::limits::{Need, SPARE, files_allowed, fitting, limits, more_files};
+use super::limits::{
+    Need, SPARE, all_processes_events, files_allowed, fitting, limits, more_files,
+};
 use super::machine::Machine;
 use super::plan::{Plan, plan};
 use super::rights::Rights;
@@ -127,6 +129,7 @@ impl EventSet {
         raise_limits(need(config, &specs, machine).descriptors + SPARE);
         let sizes = fitting_rings(config, &specs, machine);
         let (rings, side_band_attr) = open_rings(config, &sizes, machine, &mut capabilities)?;
+        capabilities.insert(0, all_processes_events(Ok(()), machine));
         let mut set = Self {
             side_band: describe_side_band(&side_band_attr, &rings),
             side_band_attr,
@@ -441,12 +444,15 @@ pub(super) fn survey(
     let online = machine.online_cpus();
     let first = online.first().copied().unwrap_or(0);
     let side_band = side_band_attr(config, Machine::page_size());
-    all.push(
-        match open_with_less(&side_band, |attr| open(attr, None, first)) {
-            Ok(((), _, sheds)) => works(SIDE_BAND_NAME, None, &sheds),
-            Err(error) => refused(SIDE_BAND_NAME, None, &error, machine),
-        },
+    let opened = open_with_less(&side_band, |attr| open(attr, None, first));
+    all.insert(
+        0,
+        all_processes_events(opened.as_ref().map(|_| ()), machine),
     );
+    all.push(match opened {
+        Ok(((), _, sheds)) => works(SIDE_BAND_NAME, None, &sheds),
+        Err(error) => refused(SIDE_BAND_NAME, None, &error, machine),
+    });
     for spec in &specs {
         let own = spec.cpus.as_ref().and_then(|cpus| cpus.first());
         let cpu = own.copied().unwrap_or(first);
@@ -462,6 +468,7 @@ pub(super) fn survey(
 /// Limits are those of the rings a collector would have, not of the small ones of a probe.
 fn with_limits_of(config: &Config, found: Vec<Capability>, machine: &Machine) -> Vec<Capability> {
     let (_, mut all) = choose(config, machine);
+    all.insert(0, all_processes_events(Ok(()), machine));
     let known: HashSet<String> = all.iter().map(|one| one.name.clone()).collect();
     all.extend(found.into_iter().filter(|one| !known.contains(&one.name)));
     all

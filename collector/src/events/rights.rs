@@ -12,6 +12,7 @@ pub(crate) enum Cap {
     SysPtrace = 19,
     SysAdmin = 21,
     SysResource = 24,
+    Syslog = 34,
     Perfmon = 38,
 }
 
@@ -68,11 +69,6 @@ impl Rights {
     /// Whether it is held and counts for the kernel itself.
     pub(crate) fn has(&self, cap: Cap) -> bool {
         self.in_first_user && self.caps & (1 << cap as u64) != 0
-    }
-
-    /// May look at all processes and the kernel, whatever the level of paranoia.
-    pub(crate) fn sees_all(&self) -> bool {
-        self.has(Cap::SysAdmin) || (self.has(Cap::Perfmon) && !self.ignores_perfmon())
     }
 
     /// Levels above 2 are of distributions (Debian, Ubuntu, Android); kernels with them may ask for `CAP_SYS_ADMIN`.

@@ -80,7 +80,7 @@ impl Absent {
 
     /// No event is called so.
     fn unknown(name: &str) -> Self {
-        let remedy = "see `memwide doctor` for the events this machine has";
+        let remedy = "names that `perf list` shows work; `memwide doctor` lists those of `auto`";
         let reason = "no event has this name";
         Self::misspelt(Tier::Software, reason, remedy, name, known_names())
     }

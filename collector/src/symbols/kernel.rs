@@ -8,6 +8,7 @@ use memwide_proto::v1::MappingIdentity;
 use memwide_proto::v1::mapping_identity::Kind;
 
 use crate::events::machine::Machine;
+use crate::events::rights::{Cap, Rights};
 use crate::uplink::SymbolAnswer;
 
 /// Encoded tables of one kernel, as of one reading of kallsyms.
@@ -102,4 +103,35 @@ pub(super) fn visible(machine: &Machine) -> Result<(), String> {
     } else {
         Ok(())
     }
+}
+
+/// What would show them: the kernel shows its addresses to everybody with `kptr_restrict` 0 and `perf_event_paranoid` up to 1, and
+/// to `CAP_SYSLOG` with `kptr_restrict` up to 1. A setting that cannot be read may be any.
+pub(super) fn remedy(machine: &Machine) -> String {
+    let strict = machine.setting("kptr_restrict").unwrap_or(2);
+    let paranoid = machine.setting("perf_event_paranoid").unwrap_or(2);
+    let rights = Rights::read(machine);
+    let mut ways = Vec::new();
+    let mut with_right = Vec::new();
+    if !rights.has(Cap::Syslog) {
+        with_right.push("give the process CAP_SYSLOG");
+    }
+    if strict > 1 {
+        with_right.push("sysctl kernel.kptr_restrict=1");
+    }
+    // Elsewhere the capability does not count.
+    if rights.in_first_user && !with_right.is_empty() {
+        ways.push(with_right.join(" and "));
+    }
+    let mut for_all = Vec::new();
+    if strict > 0 {
+        for_all.push("kernel.kptr_restrict=0");
+    }
+    if paranoid > 1 {
+        for_all.push("kernel.perf_event_paranoid=1");
+    }
+    if !for_all.is_empty() {
+        ways.push(format!("sysctl {}", for_all.join(" ")));
+    }
+    ways.join(", or ")
 }

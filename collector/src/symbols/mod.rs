@@ -7,7 +7,9 @@ mod same_file;
 
 use std::collections::VecDeque;
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use memwide_objects::{Limits, ObjectId, SymbolTable};
@@ -164,28 +166,61 @@ pub(crate) fn capabilities(machine: &Machine) -> Vec<Capability> {
         reason: works.err().unwrap_or_default(),
     };
     let kallsyms = kernel::visible(machine);
-    // Of a process that is not ours: the first one.
-    let maps = machine.proc.join("1/map_files");
-    let map_files = fs::read_dir(&maps)
-        .map_err(|error| error.to_string())
-        .and_then(|entries| match entries.flatten().next() {
-            Some(first) => fs::metadata(first.path())
-                .map(drop)
-                .map_err(|error| error.to_string()),
-            None => Ok(()),
-        });
     vec![
-        say(
-            "kernel-symbols",
-            kallsyms,
-            "give the process CAP_SYSLOG, or set kernel.kptr_restrict to 0 or 1",
-        ),
+        say("kernel-symbols", kallsyms, &kernel::remedy(machine)),
         say(
             "mapped-files",
-            map_files.map_err(|error| format!("files of other processes: {error}")),
+            open_mapped(machine).map_err(|error| format!("files of other processes: {error}")),
             "give the process CAP_CHECKPOINT_RESTORE, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
         ),
     ]
+}
+
+/// Looks at a mapped file of a process that is not ours: following such a link takes more rights than listing it.
+fn open_mapped(machine: &Machine) -> io::Result<()> {
+    /// Some processes let nobody look.
+    const TRIED_MAX: usize = 64;
+    let owner = |folder: &Path| fs::metadata(folder).map(|folder| folder.uid());
+    let own = owner(&machine.proc.join("self"))?;
+    let own_id = std::process::id().to_string();
+    let mut others: Vec<PathBuf> = fs::read_dir(&machine.proc)?
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            name != own_id.as_str() && name.as_encoded_bytes()[0].is_ascii_digit()
+        })
+        .map(|entry| entry.path())
+        .collect();
+    // Root may look at everybody's; others are asked for what is not theirs.
+    others.retain(|folder| own == 0 || owner(folder).is_ok_and(|uid| uid != own));
+    if others.is_empty() {
+        others.push(machine.proc.join("self"));
+    }
+    let mut refused = None;
+    let mut tried = 0;
+    for folder in others {
+        match first_mapped(&folder.join("map_files")) {
+            Ok(true) => return Ok(()),
+            // Of the kernel's own threads.
+            Ok(false) => continue,
+            // It ended.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => refused = refused.or(Some(error)),
+        }
+        tried += 1;
+        if tried == TRIED_MAX {
+            break;
+        }
+    }
+    Err(refused.unwrap_or_else(|| io::Error::other("no process to try it on")))
+}
+
+/// Whether there is a mapped file and it can be followed to.
+fn first_mapped(folder: &Path) -> io::Result<bool> {
+    match fs::read_dir(folder)?.next() {
+        Some(entry) => fs::metadata(entry?.path()).map(|_| true),
+        None => Ok(false),
+    }
 }
 
 #[cfg(test)]

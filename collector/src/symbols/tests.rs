@@ -259,3 +259,59 @@ fn memory_for_symbols_goes_back_to_the_system() {
     println!("{left:?} KiB left; a table has {} KiB", small >> 10);
     assert!(left.unwrap() < LEFT_MAX, "{left:?} KiB");
 }
+
+#[test]
+fn the_remedy_for_kernel_names_fits_the_settings_in_force() {
+    const BOTH: &str = "sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1";
+    let remedy = |strict: u32, paranoid: i32, caps: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let proc = folder.path();
+        fs::create_dir_all(proc.join("sys/kernel")).unwrap();
+        fs::create_dir_all(proc.join("self")).unwrap();
+        let setting = |name: &str, value: String| {
+            fs::write(proc.join("sys/kernel").join(name), value).unwrap();
+        };
+        setting("kptr_restrict", format!("{strict}\n"));
+        setting("perf_event_paranoid", format!("{paranoid}\n"));
+        fs::write(proc.join("self/status"), format!("CapEff:\t{caps:016x}\n")).unwrap();
+        kernel::remedy(&Machine {
+            proc: proc.to_owned(),
+            ..Machine::default()
+        })
+    };
+    let syslog = 1 << 34;
+    let right = "give the process CAP_SYSLOG";
+    for (strict, paranoid, caps, said) in [
+        (
+            0,
+            2,
+            0,
+            format!("{right}, or sysctl kernel.perf_event_paranoid=1"),
+        ),
+        (
+            1,
+            1,
+            0,
+            format!("{right}, or sysctl kernel.kptr_restrict=0"),
+        ),
+        (1, 2, 0, format!("{right}, or {BOTH}")),
+        (
+            2,
+            2,
+            0,
+            format!("{right} and sysctl kernel.kptr_restrict=1, or {BOTH}"),
+        ),
+        (
+            2,
+            2,
+            syslog,
+            format!("sysctl kernel.kptr_restrict=1, or {BOTH}"),
+        ),
+    ] {
+        assert_eq!(
+            remedy(strict, paranoid, caps),
+            said,
+            "{strict} {paranoid} {caps:x}"
+        );
+    }
+}

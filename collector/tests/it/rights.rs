@@ -96,6 +96,17 @@ fn each_right_gives_what_the_table_says() {
             "{name} with {capabilities}: {said:?}"
         );
     }
+    // Listing what others have mapped is not yet looking at it.
+    for capabilities in [
+        "+dac_read_search",
+        "+sys_ptrace,+dac_read_search",
+        "+perfmon",
+    ] {
+        if let Some(said) = told(capabilities) {
+            let row = said.get("mapped-files");
+            assert_eq!(row, Some(&false), "mapped-files with {capabilities}");
+        }
+    }
 }
 
 /// Where the collector of the test below sends to, and its spool.

@@ -261,6 +261,8 @@ fn settings_and_rights_are_explained_with_their_remedy() {
             "ignore CAP_PERFMON",
             "CAP_SYS_ADMIN",
         );
+        // Kernels without that patch heed the capability at any level.
+        says(&doctor(&patched, takes_all), EVENTS, true, "", "");
         let root = skylake_server().setting("perf_event_paranoid", level);
         says(&doctor(&root, takes_all), EVENTS, true, "", "");
     }
@@ -271,7 +273,13 @@ fn settings_and_rights_are_explained_with_their_remedy() {
     }
     let none = skylake_server().without("proc/sys/kernel/perf_event_paranoid");
     let rows = doctor(&none, |_| Some(libc::ENOSYS));
-    says(&rows, EVENTS, false, "no perf events", "CONFIG_PERF_EVENTS");
+    says(
+        &rows,
+        EVENTS,
+        false,
+        "without perf events",
+        "CONFIG_PERF_EVENTS",
+    );
     says(
         &rows,
         "minor-faults",
@@ -279,6 +287,20 @@ fn settings_and_rights_are_explained_with_their_remedy() {
         "without perf events",
         "CONFIG_PERF_EVENTS",
     );
+}
+
+#[test]
+fn what_was_tried_counts_not_what_proc_shows() {
+    const EVENTS: &str = "all-processes-events";
+    let masked = skylake_server()
+        .without("proc/sys")
+        .without("proc/pressure/memory");
+    let rows = doctor(&masked, takes_all);
+    says(&rows, EVENTS, true, "", "");
+    says(&rows, "memory-pressure", false, "hidden", "unmask");
+    let filtered = skylake_server().rights(ROOT, true);
+    let rows = doctor(&filtered, |_| Some(libc::EPERM));
+    says(&rows, EVENTS, false, "seccomp filter", "seccompProfile");
 }
 
 #[test]
