@@ -244,7 +244,7 @@ impl Work {
             self.boost = None;
             return Ok(());
         }
-        tracing::info!("periods are as before again");
+        tracing::info!("the boost is over; periods follow the budget alone again");
         metrics::BOOSTED.set(0);
         self.change_bases(&[], None)?;
         self.it.told.reporter.update(|status| status.boost = None);
