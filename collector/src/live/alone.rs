@@ -45,7 +45,7 @@ impl Alone {
                 waits.failed(&error, &self.reporter);
                 unwritten = Some(batch);
             } else {
-                waits.written(&self.reporter);
+                waits.written();
             }
             if ends {
                 break;
@@ -86,6 +86,7 @@ impl Alone {
         let earlier = self.spool.earlier_unacked(&self.epoch);
         self.reporter.update(|status| {
             status.batches = batch.number;
+            status.unwritten.clear();
             status.spool_bytes = bytes;
             status.earlier_batches = earlier;
         });

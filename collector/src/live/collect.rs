@@ -448,7 +448,7 @@ impl Work {
             cpu.samples.iter_mut().for_each(|one| one.ring.commit());
             cpu.side_ring.commit();
         }
-        self.waits.written(&self.it.told.reporter);
+        self.waits.written();
         metrics::BATCHES.add(1);
         self.it.spool.seen(&self.it.boot, batch.closed_wall_ns);
         self.it.spool.bound()?;
@@ -458,6 +458,7 @@ impl Work {
         );
         self.it.told.reporter.update(|status| {
             status.batches = batch.number;
+            status.unwritten.clear();
             status.spool_bytes = bytes;
             status.earlier_batches = earlier;
             for (event, (samples, lost)) in status.events.iter_mut().zip(self.counts.so_far()) {
