@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::spool::SpoolError;
 use crate::status::Reporter;
+use crate::uplink::chain;
 
 const TELL_EVERY: Duration = Duration::from_mins(1);
 /// A decoder that starts beside the collector comes within this time.
@@ -44,10 +45,7 @@ impl Unwritten {
                 "batch not written; it is tried again, and meanwhile the kernel drops what the rings have no room for, counted as lost"
             );
         }
-        let error: &dyn std::error::Error = error;
-        let source = error.source().map(|why| format!(": {why}"));
-        let why = format!("{error}{}", source.unwrap_or_default());
-        reporter.update(|status| status.unwritten = why);
+        reporter.update(|status| status.unwritten = chain(error));
     }
 
     /// It was taken. The status says so with all else that it says of a batch.

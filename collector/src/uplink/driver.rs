@@ -177,7 +177,7 @@ pub(crate) fn parse(endpoint: &str) -> Result<Endpoint, UplinkError> {
 }
 
 /// The error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

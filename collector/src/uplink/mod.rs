@@ -6,8 +6,8 @@ mod settings;
 mod store;
 mod symbols;
 
-pub(crate) use driver::parse;
 pub use driver::{Observer, UplinkError, UplinkEvent, run};
+pub(crate) use driver::{chain, parse};
 pub use machine::{Effect, ProtocolError, Step, Uplink};
 pub(crate) use settings::refused;
 pub use settings::{NoSettings, Settings};
